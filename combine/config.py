@@ -1,0 +1,325 @@
+"""The settings of a home: every default once, with its unit and its reason; read from combine.toml.
+
+A setting is written `section.key`; sections are the dataclasses below. An unknown section or key is refused by name with the
+nearest known one, a value of the wrong type with what is allowed. `--set section.key=value` on a command line wins over the file.
+This module reads one file and does no other I/O.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import ipaddress
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from combine.errors import ConfigError
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+DAY_S = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Who harvests: robots.txt is matched by `name`; without url and email a harvest of public hosts is limited."""
+
+    name: str = "combine"
+    url: str = ""
+    email: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """What a harvester may ask, and how much."""
+
+    allow_private: tuple[str, ...] = ()  # networks, addresses or host names that may be private
+    sites: int = 100  # leased sites a harvester works on at once
+    workers: int = 1  # harvester processes
+    body_bytes: int = 10 * MIB  # longest body taken; longer ones are cut and say so
+    header_bytes: int = 64 * KIB  # longest status line and fields
+    spill_bytes: int = 256 * KIB  # a body over this lies on disk while it comes in
+    connect_s: float = 10.0
+    first_byte_s: float = 30.0
+    fetch_s: float = 120.0  # a whole fetch
+    slowest_bytes_s: int = 1 * KIB  # slower than this over 30 s is given up
+    batch_records: int = 100
+    batch_bytes: int = 4_000_000
+    batch_s: float = 1.0  # after its first record a batch waits no longer
+    anonymous_pages: int = 100  # of public hosts in one run, without agent.url and agent.email
+    anonymous_delay_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Politeness:
+    """How long a site rests between the end of one request and the start of the next."""
+
+    mode: str = "fixed"  # fixed, or auto
+    delay_s: float = 60.0  # fixed: the historical minute
+    auto_start_s: float = 5.0
+    auto_floor_s: float = 1.0
+    auto_ceiling_s: float = 60.0
+    auto_concurrency: float = 1.0
+    address_delay_s: float = 1.0  # between sites that share an address; 0 on listed private hosts
+    crawl_delay_report_s: float = 300.0
+    retry_base: float = 1.5  # seconds to the power of the tries
+    retry_ceiling_s: float = DAY_S
+    tries: int = 20  # dead after so many tries and `tries_s`
+    tries_s: float = DAY_S
+    refusals: int = 20  # answers 401, 403, 451 in a row that rest a site for a day
+    robots_s: float = DAY_S  # a copy of robots.txt is good for so long
+    robots_stale_s: float = 30 * DAY_S  # the last good copy serves so long while the file is unreachable
+    robots_bytes: int = 512 * KIB
+    site_requests_day: int = 10_000
+    site_bytes_day: int = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """The queues."""
+
+    lease_s: float = 60.0  # a lease holds as many jobs as fit in this at the site's delay
+    lease_jobs: int = 100  # and never more than this
+    lease_grace_s: float = 120.0  # a lease older than lease_s + one delay + this is ended by killing its holder
+    take_wait_s: float = 20.0  # the historical wait of a harvester for a job
+    name_s: float = 300.0  # a looked-up address is good for so long
+    name_failed_s: float = 30.0
+    revisit_s: float = 30 * DAY_S  # the historical 30 days
+    gone_again_s: float = DAY_S  # a first 404 is looked at again after this
+    max_depth: int = 10_000  # hops from a seed, where a seed gives none
+    redirects: int = 10
+    links_page: int = 2_000  # links of one page that become jobs
+    url_bytes: int = 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a parser may spend on a page."""
+
+    workers: int = 2  # parser processes
+    decoded_bytes: int = 50 * MIB
+    ratio: int = 200  # decoded to received
+    links: int = 5_000  # recorded in a page's record
+    depth: int = 512  # of nested elements
+    memory_bytes: int = 1 * GIB
+    cpu_s: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What stays on disk, and what must stay free."""
+
+    raw: str = "hrf"  # hrf: batches stay in raw/ after parsing; none: they are removed
+    raw_days: int = 90
+    spool_bytes: int = 1 * GIB  # or 10 % of the disk, the smaller
+    reserve_bytes: int = 1 * GIB  # or 5 % of the disk, the smaller, and 5 % of the inodes
+    log_bytes: int = 16 * MIB  # an event file is rotated at this size, and daily
+    log_files: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Supervise:
+    """How keepalive looks after its children."""
+
+    documents: int = 10_000  # a worker's life
+    life_s: float = 3600.0
+    ping_s: float = 5.0
+    silence_s: float = 10.0  # no PONG for so long: killed and replaced
+    parser_silence_s: float = 40.0
+    stop_s: float = 8.0  # from SIGTERM to SIGKILL
+    back_off_s: float = 0.1  # first wait before a restart; doubles
+    back_off_ceiling_s: float = 30.0
+    crash_loop: int = 5  # restarts within a minute that are called a crash loop
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRule:
+    """A rule for the hosts that `match`: a host name, or `.name` for a domain and all below it."""
+
+    match: str
+    delay_s: float | None = None
+    robots: str = "obey"  # anything else needs `because`
+    because: str = ""
+    blocked: bool = False
+    requests_day: int | None = None
+    bytes_day: int | None = None
+
+    def covers(self, host: str) -> bool:
+        """Does this rule speak of the host?"""
+        name = self.match.lower()
+        return host == name.removeprefix(".") or (name.startswith(".") and host.endswith(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of a home; `origins` names where each value that is not a default comes from."""
+
+    agent: Agent = field(default_factory=Agent)
+    harvest: Harvest = field(default_factory=Harvest)
+    politeness: Politeness = field(default_factory=Politeness)
+    scheduler: Scheduler = field(default_factory=Scheduler)
+    page: Page = field(default_factory=Page)
+    keep: Keep = field(default_factory=Keep)
+    supervise: Supervise = field(default_factory=Supervise)
+    site: tuple[SiteRule, ...] = ()
+    origins: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def site_rule(self, host: str) -> SiteRule | None:
+        """The first rule that covers a host."""
+        return next((rule for rule in self.site if rule.covers(host)), None)
+
+
+SECTIONS: dict[str, type] = {
+    section.name: get_type_hints(Settings)[section.name]
+    for section in dataclasses.fields(Settings)
+    if section.name not in ("site", "origins")
+}
+
+
+def load(home: Path, overrides: tuple[str, ...] = ()) -> Settings:
+    """Read the home's combine.toml, which may be absent, then `section.key=value` overrides.
+
+    Raises ConfigError for what cannot be read, is not known or is not allowed.
+    """
+    path = home / "combine.toml"
+    try:
+        document = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError:
+        document = {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}; mend that line") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    values: dict[str, dict[str, Any]] = {}
+    origins: dict[str, str] = {}
+    rules: tuple[SiteRule, ...] = ()
+    for section, table in document.items():
+        if section == "site":
+            rules = tuple(_site_rule(rule, f"{path} [[site]]") for rule in _list_of_tables(table, path))
+            continue
+        if section not in SECTIONS:
+            raise ConfigError(f"{path}: unknown section [{section}]{_nearest(section, [*SECTIONS, 'site'])}")
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: {section} is a section: write [{section}] and its keys below")
+        for key, value in table.items():
+            values.setdefault(section, {})[key] = _checked(section, key, value, str(path))
+            origins[f"{section}.{key}"] = path.name
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        section, _, key = name.partition(".")
+        if not equals or section not in SECTIONS:
+            raise ConfigError(f"--set {override}: write section.key=value{_nearest(section, list(SECTIONS))}")
+        added = _from_text(section, key, text)
+        if isinstance(added, tuple):
+            added = (*values.get(section, {}).get(key, ()), *added)
+        values.setdefault(section, {})[key] = added
+        origins[name] = "--set"
+    sections = {section: SECTIONS[section](**table) for section, table in values.items()}
+    settings = Settings(**sections, site=rules, origins=origins)
+    _check_meaning(settings, path)
+    return settings
+
+
+def known_keys() -> list[tuple[str, str, Any]]:
+    """Every setting as (section, key, default), in the order of this file."""
+    return [
+        (section, item.name, item.default)
+        for section, kind in SECTIONS.items()
+        for item in dataclasses.fields(kind)
+    ]
+
+
+def _check_meaning(settings: Settings, path: Path) -> None:
+    if settings.politeness.mode not in ("fixed", "auto"):
+        raise ConfigError(f'{path}: politeness.mode is "fixed" or "auto", not "{settings.politeness.mode}"')
+    if settings.keep.raw not in ("hrf", "none"):
+        raise ConfigError(f'{path}: keep.raw is "hrf" or "none", not "{settings.keep.raw}"')
+    if not re.fullmatch(r"[A-Za-z_-]+", settings.agent.name):
+        raise ConfigError(f'{path}: agent.name is a product token (letters, - and _), not "{settings.agent.name}"')
+    for text in (settings.agent.url, settings.agent.email):
+        if not text.isascii() or not text.isprintable() or any(sign in text for sign in "()<>"):
+            raise ConfigError(f"{path}: agent.url and agent.email go into a request line: plain ASCII, not {text!r}")
+    for entry in settings.harvest.allow_private:
+        if "/" in entry:
+            try:
+                ipaddress.ip_network(entry, strict=False)
+            except ValueError:
+                raise ConfigError(f'{path}: harvest.allow_private holds "{entry}", which is no network') from None
+
+
+def _list_of_tables(value: Any, path: Path) -> list[dict[str, Any]]:
+    if isinstance(value, list) and all(isinstance(rule, dict) for rule in value):
+        return value
+    raise ConfigError(f"{path}: site rules are tables: write [[site]] and match = \"host\" below it")
+
+
+def _site_rule(table: dict[str, Any], place: str) -> SiteRule:
+    known = {item.name for item in dataclasses.fields(SiteRule)}
+    short = {"delay": "delay_s"}
+    table = {short.get(key, key): value for key, value in table.items()}
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"{place}: unknown key {key!r}{_nearest(key, sorted(known))}")
+    if not isinstance(table.get("match"), str) or not table["match"]:
+        raise ConfigError(f'{place}: a site rule names its hosts: match = "example.org" or ".example.org"')
+    rule = SiteRule(**{key: _typed(value, SiteRule, key, place) for key, value in table.items()})
+    if rule.robots not in ("obey", "ignore"):
+        raise ConfigError(f'{place}: robots is "obey" or "ignore", not "{rule.robots}"')
+    if rule.robots != "obey" and not rule.because:
+        raise ConfigError(f'{place}: robots = "{rule.robots}" needs because = "…": it is written into every record')
+    return rule
+
+
+def _checked(section: str, key: str, value: Any, place: str) -> Any:
+    kind = SECTIONS[section]
+    known = [item.name for item in dataclasses.fields(kind)]
+    if key not in known:
+        raise ConfigError(f"{place}: unknown key {key!r} in [{section}]{_nearest(key, known)}")
+    return _typed(value, kind, key, f"{place} [{section}]")
+
+
+def _typed(value: Any, kind: type, key: str, place: str) -> Any:
+    hint = str(get_type_hints(kind)[key])
+    if "tuple" in hint:
+        if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+            return tuple(value)
+        raise ConfigError(f"{place}: {key} is a list of strings, not {value!r}")
+    if "str" in hint:
+        if isinstance(value, str):
+            return value
+        raise ConfigError(f"{place}: {key} is a string, not {value!r}")
+    if "bool" in hint:
+        if isinstance(value, bool):
+            return value
+        raise ConfigError(f"{place}: {key} is true or false, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e15:
+        raise ConfigError(f"{place}: {key} is a number from 0 up, not {value!r}")
+    if "float" in hint:
+        return float(value)
+    if value != int(value):
+        raise ConfigError(f"{place}: {key} is a whole number, not {value!r}")
+    return int(value)
+
+
+def _from_text(section: str, key: str, text: str) -> Any:
+    hint = str(get_type_hints(SECTIONS[section]).get(key, "str"))
+    value: Any = text
+    if "tuple" in hint:
+        value = [entry for entry in text.split(",") if entry]
+    elif "bool" in hint:
+        value = {"true": True, "false": False}.get(text, text)
+    elif "str" not in hint:
+        try:
+            value = float(text)
+        except ValueError:
+            value = text
+    return _checked(section, key, value, "--set")
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are: {', '.join(known)}"

@@ -1,0 +1,1 @@
+"""The daemons of Combine, thin shells over `combine`; none imports another."""
