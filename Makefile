@@ -1,0 +1,61 @@
+# The words of this project: make WORD. What each does is the sentence after ##; `make` alone prints them.
+PYTHON ?= python3
+RUN := .venv/bin
+PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
+SOURCES := combine daemons formats tests bench
+
+.PHONY: help install develop harvest test check lint format types docs bench bench-steps clean
+
+help: ## print these words
+	@sed -n 's/^\([a-z-]*\):.*## /make \1: /p' Makefile
+
+install: .venv/.installed ## set up .venv, with .venv/bin/combine
+
+harvest: .venv/.installed ## harvest the bundled site on loopback, or with URL=… DEPTH=2 another
+	@$(RUN)/python -m bench.demo "$${URL-}" "$${DEPTH-}"
+
+test: .venv/.developed ## run the tests and measure what they cover
+	$(RUN)/python -m pytest -n 2 --cov --cov-report=
+	@$(RUN)/python -m coverage report --include='formats/*' --fail-under=100
+	@$(RUN)/python -m coverage report --skip-covered
+
+check: lint types test ## all that must hold before a commit: format, lint, types, import rules, tests
+
+lint: .venv/.developed ## is the form right, and do imports go down?
+	$(RUN)/ruff format --check $(SOURCES)
+	$(RUN)/ruff check $(SOURCES)
+	$(RUN)/lint-imports --no-logo
+
+types: .venv/.developed ## mypy --strict
+	$(RUN)/mypy
+
+format: .venv/.developed ## give the code its form
+	$(RUN)/ruff format $(SOURCES)
+	$(RUN)/ruff check --fix $(SOURCES)
+
+docs: .venv/.developed ## write the generated tables of docs/ anew
+	$(RUN)/python -m docs.generate
+
+bench: .venv/.installed ## pages/s and CPU ms per page of each process, on a synthetic web
+	$(RUN)/python -m bench.measure $(ARGS)
+
+bench-steps: .venv/.developed ## µs of our own functions, one by one
+	$(RUN)/python -m bench.steps
+
+clean: ## remove what the other words made, but no harvest
+	rm -rf .venv .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist bench/out
+
+# A stamp says that .venv holds what pyproject.toml asks for, so that a second call costs nothing.
+.venv/.installed: pyproject.toml .venv/bin/pip
+	@echo "Setting up .venv: once, for about a minute"
+	$(PIP) --editable .
+	@touch $@
+	@echo "Ready: .venv/bin/combine --help"
+
+.venv/.developed: pyproject.toml .venv/bin/pip
+	@echo "Setting up .venv with what the tests need: once, for about a minute"
+	$(PIP) --editable '.[dev]'
+	@touch $@ .venv/.installed
+
+.venv/bin/pip:
+	@PYTHON="$(PYTHON)" sh .ci/venv
