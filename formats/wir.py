@@ -1,0 +1,277 @@
+"""WIR, the Web Index Record: what was learned from one page, one file a record, one field a line.
+
+    record = "WIR/2.0" LF *( name ": " value LF )
+    name   = lower-case letter *( lower-case letter / digit / "_" )
+    value  = column *( TAB column )              ; UTF-8
+    column = *( any character but a control character; `\\` LF CR TAB are written `\\\\` `\\n` `\\r` `\\t` )
+
+Fields stand in the order of FIELDS, which says of each whether it may come more than once, what its columns are, and
+what it is called in JSON. Fields that FIELDS does not know are kept, after the others. Control characters (C0, DEL, C1),
+U+2028 and U+2029 have no place in a record, and neither have surrogates: `record` drops them. This module never does I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from formats.jcf import RecordError
+
+VERSION = "WIR/2.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What is known of one field: a row of the table that readers, writers, exports and the documentation share.
+
+    `columns` is empty for a plain value. `json` is the key in JSON. `numbers` names the columns (or the field itself)
+    that JSON writes as numbers.
+    """
+
+    name: str
+    doc: str
+    repeats: bool = False
+    columns: tuple[str, ...] = ()
+    json: str = ""
+    numbers: frozenset[str] = frozenset()
+
+
+def _field(
+    name: str, doc: str, *, repeats: bool = False, columns: str = "", json: str = "", numbers: str = ""
+) -> tuple[str, Field]:
+    return name, Field(name, doc, repeats, tuple(columns.split()), json or name, frozenset(numbers.split()))
+
+
+#: Every known field, in the order of the file.
+FIELDS: dict[str, Field] = dict(
+    (
+        _field("id", "lower-case hexadecimal MD5 of the URL's bytes: the name of the file"),
+        _field("url", "the URL, normalised"),
+        _field("host", "the URL's host, in ASCII"),
+        _field("domain", "the registrable domain of the host, by the public suffix list"),
+        _field("seed", "the seed that the page descends from"),
+        _field("tag", "a tag that the operator gave to the seed", repeats=True),
+        _field("via", "the page on which the URL was found"),
+        _field("depth", "fewest known hops from a seed", numbers="depth"),
+        _field("kind", "what the record is of, where it is not a page"),
+        _field("parent", "URL of the record that this one belongs to"),
+        _field("robot", "the job line, without what is true of one hand-out only"),
+        _field("first_seen", "when the page first had a record, UTC"),
+        _field("checked", "when the page was last asked for, UTC"),
+        _field("changed", "when its text was last seen to have changed, UTC"),
+        _field("fetched", "when the body came that this record was made from, UTC"),
+        _field("modified", "Last-Modified as the server says it, UTC"),
+        _field("modified_raw", "Last-Modified as received, where it cannot be read as a time"),
+        _field("expires", "Expires as the server says it, UTC"),
+        _field("published", "when the page says that it was published, UTC"),
+        _field("status", "status of the HTTP answer", numbers="status"),
+        _field("type", "MIME type, as sniffed from header and body"),
+        _field("charset", "character encoding the text was read in, by its WHATWG name"),
+        _field("size", "bytes of the body as received, before content decoding", numbers="size"),
+        _field("server", "software of the server, as it names itself"),
+        _field("etag", "ETag as received, with its quotes"),
+        _field("body_digest", "SHA-1 of the body as received"),
+        _field("text_digest", "MD5 of the visible text"),
+        _field("same_as", "URL of an older record with the same text"),
+        _field("raw", "where the harvest lies", columns="file offset length", numbers="offset length"),
+        _field("language", "language of the text, detected or else declared, BCP 47"),
+        _field("language_declared", "language that page or server declare, BCP 47"),
+        _field("canonical", "URL that the page calls its canonical one"),
+        _field("robots", "robots directives of page and server, such as nofollow"),
+        _field("right", "a statement about rights, and where it stood", repeats=True, columns="signal value where"),
+        _field(
+            "stale",
+            "why a kept record is no longer what the server shows",
+            columns="outcome since sights",
+            numbers="sights",
+        ),
+        _field("parser", "version of the parser that wrote the record"),
+        _field("title", "title of the page"),
+        _field("meta", "one meta element", repeats=True, columns="name content"),
+        _field("heading", "one heading", repeats=True, columns="level text", json="headings", numbers="level"),
+        _field("link", "one link", repeats=True, columns="kind url rel text", json="links"),
+        _field("counts", "how much there is", columns="words headings links", numbers="words headings links"),
+        _field("text", "the visible text; paragraphs are separated by a line end"),
+    )
+)
+
+_ORDER = {name: place for place, name in enumerate(FIELDS)}
+_LAST = len(FIELDS)
+_PLAIN = frozenset(name for name, known in FIELDS.items() if not known.columns)
+_SINGLE = frozenset(name for name, known in FIELDS.items() if not known.repeats)
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_DROPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_DROPPED_IN_COLUMNS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_ESCAPED = str.maketrans({"\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
+_ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
+_MEANING = {"\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link of a page: kind (`a`, `img`, …), absolute URL, the words of its rel attribute, its text."""
+
+    kind: str
+    url: str
+    rel: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record: its fields in the order of the file.
+
+    The value of a plain field is decoded text. The value of a field with columns is what `join` makes of them, and so is
+    the value of an unknown field, which is kept as it is written. Made by `record` or `parse`, which see to order and characters.
+    """
+
+    fields: tuple[tuple[str, str], ...] = ()
+
+    def get(self, name: str) -> str:
+        """The first value of a field, or "" where there is none."""
+        return next((value for known, value in self.fields if known == name), "")
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a field."""
+        return [value for known, value in self.fields if known == name]
+
+    def columns(self, name: str) -> list[tuple[str, ...]]:
+        """Every value of a field, split into its decoded columns."""
+        return [split(value) for known, value in self.fields if known == name]
+
+    @property
+    def url(self) -> str:
+        """The URL of the page."""
+        return self.get("url")
+
+    @property
+    def id(self) -> str:
+        """The name of the record's file."""
+        return self.get("id")
+
+    def having(self, **changes: str | int | None) -> Record:
+        """The same record with one-value fields set, or left out ("" or None)."""
+        kept = [pair for pair in self.fields if pair[0] not in changes]
+        kept.extend((name, str(value)) for name, value in changes.items() if value is not None)
+        return record(kept)
+
+
+def join(columns: Iterable[object]) -> str:
+    """Make one value of columns: each escaped, separated by TAB."""
+    return "\t".join(_escape(str(column)) for column in columns)
+
+
+def split(value: str) -> tuple[str, ...]:
+    """Take a value with columns apart: the reverse of `join`."""
+    return tuple(_unescape(column) for column in value.split("\t"))
+
+
+def record(pairs: Iterable[tuple[str, str]]) -> Record:
+    """Make a record of names and values: puts them in order, drops empty values and what no record may hold."""
+    kept = []
+    for name, value in pairs:
+        never = _DROPPED if name in _PLAIN else _DROPPED_IN_COLUMNS
+        if not value.isprintable() and never.search(value):
+            value = never.sub("", value)
+        if value:
+            kept.append((name, value))
+    return Record(_in_order(kept))
+
+
+def parse(data: bytes) -> Record:
+    """Read one record; raises RecordError where the bytes are anything else."""
+    first, _, rest = data.partition(b"\n")
+    if first != VERSION.encode():
+        name = first[:40].decode("latin-1")
+        if re.fullmatch(r"WIR/[0-9.]+", name):
+            raise RecordError(f"{name} is not read here, only {VERSION}")
+        raise RecordError(f"a WIR record starts with the line {VERSION!r}, not with {name!r}")
+    if not data.endswith(b"\n"):
+        raise RecordError("the WIR record does not end with a line end: its rest is missing")
+    try:
+        lines = rest.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"byte {len(first) + 1 + error.start} of the WIR record is not UTF-8") from None
+    lines.pop()
+    return Record(_in_order([_parse_line(number, line) for number, line in enumerate(lines, 2)]))
+
+
+def dump(value: Record) -> bytes:
+    """Write one record; raises RecordError for what no record can hold."""
+    lines = [VERSION]
+    for name, text in value.fields:
+        if name in _PLAIN:
+            text = _escape(text)
+        lines.append(f"{name}: {text}")
+    lines.append("")
+    try:
+        return "\n".join(lines).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise RecordError(f"character {error.start} of the WIR record cannot be written in UTF-8") from None
+
+
+def as_json(value: Record) -> dict[str, Any]:
+    """The record as JSON knows it: plain values, arrays for what may repeat, objects for columns; absent fields left out."""
+    result: dict[str, Any] = {}
+    for name, text in value.fields:
+        known = FIELDS.get(name)
+        if known is None:
+            result.setdefault(name, []).append("\t".join(split(text)))
+            continue
+        shown = _object(known, split(text)) if known.columns else _number(text) if known.numbers else text
+        if known.repeats:
+            result.setdefault(known.json, []).append(shown)
+        else:
+            result[known.json] = shown
+    return result
+
+
+def _in_order(pairs: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    ordered = sorted(pairs, key=lambda pair: _ORDER.get(pair[0], _LAST))
+    before = ""
+    for name, _ in ordered:
+        if name == before and name in _SINGLE:
+            raise RecordError(f"the WIR field {name} is given twice")
+        if name not in _ORDER and not _NAME.fullmatch(name):
+            raise RecordError(f"{name[:40]!r} is not a name of a WIR field")
+        before = name
+    return tuple(ordered)
+
+
+def _parse_line(number: int, line: str) -> tuple[str, str]:
+    name, separator, value = line.partition(": ")
+    if not separator:
+        raise RecordError(f"line {number} of a WIR record is 'name: value', not {line[:40]!r}")
+    return name, _unescape(value) if name in _PLAIN else value
+
+
+def _escape(text: str) -> str:
+    if text.isprintable() and "\\" not in text:
+        return text
+    return text.translate(_ESCAPED)
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(_decode_escape, text) if "\\" in text else text
+
+
+def _decode_escape(match: re.Match[str]) -> str:
+    meaning = _MEANING.get(match[1])
+    if meaning is None:
+        raise RecordError(f"{match[0]!r} is not an escape of WIR")
+    return meaning
+
+
+def _object(known: Field, columns: Sequence[str]) -> dict[str, Any]:
+    return {
+        name: _number(text) if name in known.numbers else text
+        for name, text in zip(known.columns, columns, strict=False)
+    }
+
+
+def _number(text: str) -> int | str:
+    """The number, or the text as it stands where somebody wrote something else there."""
+    return int(text) if _NUMBER.fullmatch(text) else text
