@@ -2,9 +2,10 @@
 
     python -m bench.serve DIRECTORY [--address 127.0.0.1] [--port 0] [--log FILE]
 
-The first line on stdout is the address that it listens on. A line of the log says when a request began and when its answer
-was written (seconds of CLOCK_MONOTONIC), the method, the path and the status: enough to check a harvester's manners by.
-A file `redirects` in the directory holds lines `/from /to`; it is not served.
+The first line on stdout is the address that it listens on. A line of the log says when a request began and when its
+answer was written (seconds of CLOCK_MONOTONIC), the method, the path and the status: enough to check manners by.
+A file `redirects` in the directory holds lines `/from /to`; it is not served. In robots.txt and sitemap.xml `{site}` stands
+for the server's own address, which both must name in full.
 
 Limits  a thread a connection: for tests and demonstrations, not for speed; `bench.web` is the fast one.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import functools
 import http.server
+import io
 import sys
 import time
 from pathlib import Path
@@ -31,6 +33,7 @@ class Site(http.server.SimpleHTTPRequestHandler):
         self.redirects = redirects
         self.log = log
         self.began = 0.0
+        self.status: int | str = ""
         super().__init__(*args, **more)  # type: ignore[arg-type]
 
     def parse_request(self) -> bool:
@@ -50,15 +53,31 @@ class Site(http.server.SimpleHTTPRequestHandler):
         if self.path == "/redirects":
             self.send_error(404)
             return None
+        if self.path in ("/robots.txt", "/sitemap.xml"):
+            return self.send_named()
         return super().send_head()
+
+    def send_named(self) -> io.BytesIO | None:
+        """Answer a file in which the site names itself."""
+        path = Path(self.translate_path(self.path))
+        if not path.is_file():
+            self.send_error(404)
+            return None
+        address, port = self.connection.getsockname()
+        body = path.read_bytes().replace(b"{site}", b"http://%s:%d" % (address.encode(), port))
+        self.send_response(200)
+        self.send_header("Content-Type", self.guess_type(str(path)))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        return io.BytesIO(body)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Nothing yet: the line is written when the answer is out."""
-        self.status = int(code) if isinstance(code, int) else code
+        self.status = int(code) if isinstance(code, int) else code  # an HTTPStatus prints as its name
 
     def handle_one_request(self) -> None:
         """Serve one request and then write its line."""
-        self.status: int | str = ""
+        self.status = ""
         super().handle_one_request()
         if self.log and self.status:
             print(f"{self.began:.6f} {time.monotonic():.6f} {self.command} {self.path} {self.status}", file=self.log)
