@@ -1,0 +1,257 @@
+"""Batches: files of harvests, written in hrf/tmp and published in hrf/new by one rename.
+
+A batch is named by its age and its maker: nanoseconds of CLOCK_BOOTTIME, the boot, the slot, the pid. Names of one
+boot sort by age; a batch of another boot is older than all of this one.
+
+Nothing half-written is ever published: a record that could not be written whole is cut off again, and a batch is cut
+to its last whole record before its fsync. The writer stays usable after every OSError, so a full disk costs time and
+no harvest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+from combine.config import Settings
+from combine.keep.home import Home
+from formats import hrf
+from formats.hrf import Harvest
+
+SUFFIX = ".hrf"
+
+_NAME = re.compile(r"(?P<boottime>[0-9]{19})-(?P<boot>[0-9a-f]{8})-(?P<slot>[a-z]+-[0-9]{1,6})-(?P<pid>[0-9]{1,10})")
+_COPY_BYTES = 1 << 20
+
+
+@lru_cache(maxsize=1)
+def this_boot() -> str:
+    """Eight digits of the boot id, which tell one boot of the machine from another."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
+
+
+def boottime_ns() -> int:
+    """Now, in nanoseconds of CLOCK_BOOTTIME."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def is_batch_name(name: str) -> bool:
+    """Whether this is the name of a batch (without its suffix)."""
+    return _NAME.fullmatch(name) is not None
+
+
+def age_key(name: str) -> tuple[bool, str]:
+    """Sorts names of batches, the oldest first."""
+    return name[20:28] == this_boot(), name
+
+
+def published_s(name: str) -> float:
+    """Seconds of CLOCK_BOOTTIME at which a batch was published.
+
+    0 for one of an earlier boot and for what is no batch.
+    """
+    match = _NAME.fullmatch(name)
+    return int(match["boottime"]) / 1e9 if match and match["boot"] == this_boot() else 0.0
+
+
+class Sealed:
+    """A batch that takes no more records and waits for `publish`, which may run in a thread and may be repeated."""
+
+    def __init__(self, home: Home, slot: str, descriptor: int, path: str, size: int, records: int) -> None:
+        self.records = records
+        self.size = size
+        self.name = ""
+        self._home = home
+        self._slot = slot
+        self._descriptor = descriptor
+        self._path = path
+        self._is_suspect = False
+        self._is_renamed = False
+
+    def publish(self) -> str:
+        """Make the batch durable, then visible, then its name durable; answer its name.
+
+        Raises OSError: call it again later.
+        """
+        if not self._is_renamed:
+            self._make_durable()
+            self.name = self.name or f"{boottime_ns():019d}-{this_boot()}-{self._slot}-{os.getpid()}"
+            os.rename(self._path, self._home.spool_new / (self.name + SUFFIX))
+            self._is_renamed = True
+        _sync_directory(self._home.spool_new)
+        self.discard()
+        return self.name
+
+    def discard(self) -> None:
+        """Close the file; what was not published is left to the slot's next holder."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _make_durable(self) -> None:
+        if self._is_suspect:
+            self._write_again()
+        os.ftruncate(self._descriptor, self.size)
+        try:
+            os.fsync(self._descriptor)
+        except OSError:
+            # After a failed fsync the kernel calls the lost pages clean, and a second one would lie: write them anew.
+            self._is_suspect = True
+            raise
+
+    def _write_again(self) -> None:
+        path = f"{self._path}-again"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            _copy_by_hand(self._descriptor, descriptor, self.size, 0)
+            os.rename(path, self._path)
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        self._is_suspect = False
+
+
+class BatchWriter:
+    """The open batch of one harvester, whose slot (`harvester-3`) it holds.
+
+    Invariant: the file's first `size` bytes are whole records; what may lie behind them is never published.
+    """
+
+    def __init__(self, home: Home, slot: str, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self.records = 0
+        self.size = 0
+        self._home = home
+        self._slot = slot
+        self._limits = settings.harvest
+        self._clock = clock
+        self._descriptor = -1
+        self._path = ""
+        self._first_at = 0.0
+        self._files = 0
+        self._waiting: Sealed | None = None
+        for leftover in home.spool_tmp.glob(f"{slot}-*"):
+            leftover.unlink(missing_ok=True)
+
+    def body_path(self) -> Path:
+        """A new name for a body that lies on disk while it comes in; the caller unlinks it after `put`."""
+        self._files += 1
+        return self._home.spool_tmp / f"{self._slot}-{self._files}.body"
+
+    def put(self, harvest: Harvest, body_path: Path | None = None) -> None:
+        """Append a harvest, its body from `body_path` where it was spilled.
+
+        Raises OSError, and then the batch is as before.
+        """
+        if self._descriptor < 0:
+            self._open()
+        try:
+            if body_path is None:
+                end = _write_all(self._descriptor, hrf.dump(harvest), self.size)
+            else:
+                end = self._put_spilled(harvest, body_path)
+        except OSError:
+            # What was written of it lies behind `size`; cutting it off now gives its blocks back to a full disk.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, self.size)
+            raise
+        if self.records == 0:
+            self._first_at = self._clock()
+        self.size = end
+        self.records += 1
+
+    def should_publish(self, now: float | None = None) -> bool:
+        """Is the batch full, or its first record old enough? `now` is of the writer's clock (time.monotonic)."""
+        if self._waiting is not None:
+            return True
+        if self.records == 0:
+            return False
+        if self.records >= self._limits.batch_records or self.size >= self._limits.batch_bytes:
+            return True
+        return (self._clock() if now is None else now) - self._first_at >= self._limits.batch_s
+
+    def seal(self) -> Sealed | None:
+        """Take the open batch away, so that the next `put` starts another; None where it has no record."""
+        if self.records == 0:
+            return None
+        sealed = Sealed(self._home, self._slot, self._descriptor, self._path, self.size, self.records)
+        self._descriptor, self._path, self.size, self.records = -1, "", 0, 0
+        return sealed
+
+    def publish(self) -> str:
+        """Publish what was put; answer the batch's name, "" where there was nothing.
+
+        Raises OSError: call it again later.
+        """
+        if self._waiting is None:
+            self._waiting = self.seal()
+        if self._waiting is None:
+            return ""
+        name = self._waiting.publish()
+        self._waiting = None
+        return name
+
+    def _open(self) -> None:
+        self._files += 1
+        self._path = str(self._home.spool_tmp / f"{self._slot}-{self._files}{SUFFIX}")
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+
+    def _put_spilled(self, harvest: Harvest, body_path: Path) -> int:
+        source = os.open(body_path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            length = os.fstat(source).st_size
+            end = _write_all(self._descriptor, hrf.head(harvest, length), self.size)
+            _copy(source, self._descriptor, length, end)
+            return _write_all(self._descriptor, b"\n", end + length)
+        finally:
+            os.close(source)
+
+
+def _write_all(descriptor: int, data: bytes, offset: int) -> int:
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(descriptor, left, offset)
+        left = left[written:]
+        offset += written
+    return offset
+
+
+def _copy(source: int, target: int, length: int, offset: int) -> None:
+    """Copy the first bytes of one file into another in the kernel, or by hand where the file systems cannot."""
+    done = 0
+    while done < length:
+        try:
+            copied = os.copy_file_range(source, target, length - done, done, offset + done)
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+            _copy_by_hand(source, target, length - done, offset + done, done)
+            return
+        if copied == 0:
+            raise OSError(errno.EIO, "the spilled body became shorter while it was copied")
+        done += copied
+
+
+def _copy_by_hand(source: int, target: int, length: int, offset: int, start: int = 0) -> None:
+    while length > 0:
+        piece = os.pread(source, min(length, _COPY_BYTES), start)
+        if not piece:
+            raise OSError(errno.EIO, "a file of the spool became shorter while it was copied")
+        offset = _write_all(target, piece, offset)
+        start += len(piece)
+        length -= len(piece)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

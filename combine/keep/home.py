@@ -1,0 +1,386 @@
+"""The home: one directory that holds one harvest, and the questions asked of it before anything starts.
+
+A directory is a home when it holds a FORMAT file that this program understands. Everything that makes a home unfit is
+found here, at once and by name, so that no daemon meets it half-way: no write permission, a file system without
+reliable locks, a path too long for a socket.  This module opens no database and reads no settings.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pwd
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from combine.config import Settings
+from combine.errors import ConfigError
+from combine.keep import places
+from combine.services import SERVICES
+
+FORMAT = "combine-home 1"
+
+#: Bytes of a Unix socket's path: sun_path holds 108 with its NUL.
+SOCKET_PATH_BYTES = 107
+
+FIRST_TOML = """\
+# The settings of this home. Every line is optional; `combine config` prints all of them with their present values.
+
+[agent]
+# Who you are, for the people whose sites you harvest. Without url and email a harvest of public hosts stops at 100
+pages. # name = "combine" # url = "https://example.org/our-harvester" # email = "harvester@example.org"
+
+[harvest]
+# Addresses that are loopback, private or link-local are refused unless they are listed here.
+# allow_private = ["127.0.0.0/8"]
+
+[politeness]
+# mode = "fixed"    # or "auto": as fast as the site answers
+# delay_s = 60
+
+# A rule for some hosts (".example.org" means the domain and all below it):
+# [[site]]
+# match = "example.org"
+# delay = 5
+"""
+
+FIRST_EXCLUDE = """\
+# Never to be asked, one a line: a host, ".domain" for a domain and all below it, or the beginning of a URL.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The paths of one home; a value that owns nothing. `path` is absolute."""
+
+    path: Path
+
+    @property
+    def run(self) -> Path:
+        """Locks, pid files, status files and, unless a service manager gave another place, sockets."""
+        return self.path / "run"
+
+    @property
+    def cabin(self) -> Path:
+        """The scheduler's queues."""
+        return self.path / "cabin"
+
+    @property
+    def idb(self) -> Path:
+        """The visits of idbd."""
+        return self.path / "idb"
+
+    @property
+    def robots(self) -> Path:
+        """Last good copies of robots.txt."""
+        return self.path / "robots"
+
+    @property
+    def hrf(self) -> Path:
+        """The spool."""
+        return self.path / "hrf"
+
+    @property
+    def spool_tmp(self) -> Path:
+        """Batches and bodies that are coming in, named by the harvester's slot."""
+        return self.path / "hrf" / "tmp"
+
+    @property
+    def spool_new(self) -> Path:
+        """Published batches."""
+        return self.path / "hrf" / "new"
+
+    @property
+    def spool_cur(self) -> Path:
+        """Batches in work, in a directory for each parser's slot."""
+        return self.path / "hrf" / "cur"
+
+    @property
+    def spool_bad(self) -> Path:
+        """Harvests that no parser could work on."""
+        return self.path / "hrf" / "bad"
+
+    @property
+    def tmp(self) -> Path:
+        """Where a record is written before its rename, named by slot."""
+        return self.path / "tmp"
+
+    @property
+    def hdb(self) -> Path:
+        """The records."""
+        return self.path / "hdb"
+
+    @property
+    def raw(self) -> Path:
+        """Batches kept after parsing."""
+        return self.path / "raw"
+
+    @property
+    def log(self) -> Path:
+        """Events."""
+        return self.path / "log"
+
+    @property
+    def config_file(self) -> Path:
+        """The settings."""
+        return self.path / "combine.toml"
+
+    @property
+    def exclude_file(self) -> Path:
+        """Hosts and URL prefixes never to be asked."""
+        return self.path / "exclude"
+
+    @property
+    def format_file(self) -> Path:
+        """The file that makes a directory a home."""
+        return self.path / "FORMAT"
+
+    @property
+    def sockets(self) -> Path:
+        """Where the sockets are: run/, or what run/sockets (a service manager's directory) points to if it is there."""
+        elsewhere = self.run / "sockets"
+        return Path(os.readlink(elsewhere)) if elsewhere.is_dir() else self.run
+
+    def socket(self, name: str) -> Path:
+        """The socket of a daemon."""
+        return self.sockets / (SERVICES[name].socket if name in SERVICES else f"{name}.sock")
+
+    def pid_file(self, name: str) -> Path:
+        """The locked pid file of a daemon or a unit."""
+        return self.run / f"{name}.pid"
+
+    def status_file(self, unit: str) -> Path:
+        """What a unit's keepalive says of its children."""
+        return self.run / f"{unit}.status"
+
+    def slot_file(self, slot: str) -> Path:
+        """The file that the holder of a worker slot (`parser-2`) keeps locked."""
+        return self.run / f"{slot}.slot"
+
+    def directories(self) -> tuple[Path, ...]:
+        """All directories of a home, parents first."""
+        spool = (self.hrf, self.spool_tmp, self.spool_new, self.spool_cur, self.spool_bad)
+        return (self.run, self.cabin, self.idb, self.robots, *spool, self.tmp, self.hdb, self.raw, self.log)
+
+
+def is_home(path: Path) -> bool:
+    """Whether the directory holds a FORMAT file."""
+    return (path / "FORMAT").is_file()
+
+
+def find(option: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
+    """The home that is meant: the option, else $COMBINE_HOME, else `cwd` if it is a home, else ./harvest.
+
+    It may not exist.
+    """
+    given = option or environ.get("COMBINE_HOME")
+    if given:
+        return Path(os.path.abspath(cwd / given))
+    return cwd.absolute() if is_home(cwd) else cwd.absolute() / "harvest"
+
+
+def create(path: Path) -> Home:
+    """Make a home, or complete one that is there already; raises ConfigError where the place is taken or unfit."""
+    home = Home(Path(os.path.abspath(path)))
+    _refuse_long_path(home)
+    _refuse_network(home.path)
+    try:
+        home.path.mkdir(parents=True, exist_ok=True)
+        if not is_home(home.path) and any(home.path.iterdir()):
+            raise ConfigError(f"{home.path} holds other files and is not a home: name a new or an empty directory")
+        for directory in home.directories():
+            directory.mkdir(exist_ok=True, mode=0o700 if directory == home.run else 0o777)
+        for file, text in ((home.config_file, FIRST_TOML), (home.exclude_file, FIRST_EXCLUDE)):
+            if not file.exists():
+                file.write_text(text, encoding="utf-8")
+        # FORMAT comes last: a directory becomes a home when it is complete.
+        if not is_home(home.path):
+            home.format_file.write_text(FORMAT + "\n", encoding="ascii")
+    except OSError as error:
+        raise ConfigError(_unfit(home.path, error)) from None
+    return home
+
+
+def open_home(path: Path, environ: Mapping[str, str] = os.environ) -> Home:
+    """Take a home into use; raises ConfigError, in one sentence, for everything that makes it unfit.
+
+    Where a service manager gives a run directory ($RUNTIME_DIRECTORY), the sockets go there, and run/sockets points
+    to it so that commands outside the service find them.
+    """
+    home = Home(Path(os.path.abspath(path)))
+    _check_format(home)
+    _refuse_network(home.path)
+    _check_writable(home)
+    try:
+        for directory in home.directories():
+            directory.mkdir(exist_ok=True, mode=0o700 if directory == home.run else 0o777)
+        given = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+        if given and Path(given).is_dir():
+            _point_to(home.run / "sockets", given)
+    except OSError as error:
+        raise ConfigError(_unfit(home.path, error)) from None
+    _refuse_long_path(home)
+    return home
+
+
+class Lock:
+    """A pid file that is held; it is given back by `close`, or by the end of the process and of all that it forked."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self.descriptor = descriptor
+        self.path = path
+
+    def fileno(self) -> int:
+        """The locked descriptor; a detaching process keeps it open."""
+        return self.descriptor
+
+    def write(self, pid: int) -> None:
+        """Say who holds it and since when; again after a fork that detaches."""
+        text = f"{pid}\n{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n".encode("ascii")
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, text, 0)
+
+    def close(self) -> None:
+        """Give the lock back; the file stays, since unlinking it would let two hold one name."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def lock(home: Home, name: str) -> Lock:
+    """Become the one `name` of this home, before its socket is bound; raises ConfigError saying who is it already."""
+    path = home.pid_file(name)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigError(_unfit(path, error)) from None
+    held = Lock(descriptor, path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held.write(os.getpid())
+    except BlockingIOError:
+        pid, since = who_holds(path)
+        held.close()
+        raise ConfigError(
+            f"{name} runs already on {home.path} (pid {pid}, since {since}); nothing was changed"
+        ) from None
+    except OSError as error:
+        held.close()
+        raise ConfigError(_unfit(path, error)) from None
+    return held
+
+
+def who_holds(path: Path) -> tuple[int, str]:
+    """The pid and start time that a pid file names; (0, "unknown") where it says nothing."""
+    try:
+        pid, since = path.read_text(encoding="ascii").split()
+        return int(pid), since
+    except (OSError, ValueError):
+        return 0, "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the disk of a home has left: `sentence` says what is short, and is "" where nothing is."""
+
+    free_bytes: int
+    reserve_bytes: int
+    free_inodes: int
+    reserve_inodes: int
+    spool_bytes: int
+    spool_limit: int
+    sentence: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is short."""
+        return not self.sentence
+
+
+def room(home: Home, settings: Settings) -> Room:
+    """Look at the disk and the spool; cheap enough for once a second. File systems that count no inodes have enough."""
+    disk = os.statvfs(home.path)
+    total = disk.f_blocks * disk.f_frsize
+    free = disk.f_bavail * disk.f_frsize
+    reserve = min(settings.keep.reserve_bytes, total // 20)
+    reserve_inodes = disk.f_files // 20
+    cur = [entry for entry in home.spool_cur.iterdir() if entry.is_dir()]
+    spool = sum(places.weigh(directory, ".hrf")[1] for directory in (home.spool_new, *cur))
+    limit = min(settings.keep.spool_bytes, total // 10)
+    sentence = ""
+    if free < reserve:
+        sentence = f"the disk of {home.path} has {free >> 20} MiB left and {reserve >> 20} MiB are kept free: make room"
+    elif disk.f_files and disk.f_favail < reserve_inodes:
+        sentence = f"the disk of {home.path} has {disk.f_favail} inodes left and {reserve_inodes} are kept: make room"
+    elif spool >= limit:
+        sentence = f"the spool holds {spool >> 20} MiB, its limit is {limit >> 20} MiB: parsers catch up first"
+    return Room(free, reserve, disk.f_favail, reserve_inodes, spool, limit, sentence)
+
+
+def _refuse_network(path: Path) -> None:
+    kind = places.file_system_of(path)
+    if kind in places.NETWORK_FILE_SYSTEMS:
+        raise ConfigError(f"{path} is on a network file system ({kind}), which has no reliable locks: use a local disk")
+
+
+def _refuse_long_path(home: Home) -> None:
+    longest = max(
+        (home.socket(name) for name, service in SERVICES.items() if service.socket), key=lambda p: len(str(p))
+    )
+    size = len(os.fsencode(longest))
+    if size > SOCKET_PATH_BYTES:
+        raise ConfigError(
+            f"{longest} has {size} bytes and a socket's path at most {SOCKET_PATH_BYTES}: use a shorter path"
+        )
+
+
+def _check_format(home: Home) -> None:
+    try:
+        text = home.format_file.read_text(encoding="utf-8", errors="replace").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        raise ConfigError(f"{home.path} is not a home; make one with: combine init {home.path}") from None
+    except OSError as error:
+        raise ConfigError(_unfit(home.format_file, error)) from None
+    if text != FORMAT:
+        raise ConfigError(f"{home.format_file} says {text[:40]!r} and this program knows {FORMAT!r}: use a newer one")
+
+
+def _check_writable(home: Home) -> None:
+    for directory in (home.path, *home.directories()):
+        if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
+            code = errno.EROFS if os.statvfs(directory).f_flag & os.ST_RDONLY else errno.EACCES
+            raise ConfigError(_unfit(directory, OSError(code, os.strerror(code))))
+
+
+def _point_to(link: Path, target: str) -> None:
+    if link.is_symlink() and os.readlink(link) == target:
+        return
+    fresh = link.with_name(f"sockets-{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
+    fresh.rename(link)
+
+
+def _unfit(path: Path, error: OSError) -> str:
+    place = error.filename or path
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"{place} may not be written by user {_user()}: give it the directory, or use another home"
+    if error.errno == errno.EROFS:
+        return f"{place} is on a read-only file system: use another home"
+    return f"{place} cannot be used as a home: {error.strerror}"
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())

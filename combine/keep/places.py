@@ -1,0 +1,72 @@
+"""Places: what kind of file system a path is on, and how much lies in a directory.
+
+Pure where it can be: the mount table is a parameter.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+#: File systems on which flock, rename or fsync cannot be trusted among machines, as /proc/self/mountinfo names them.
+NETWORK_FILE_SYSTEMS = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "9p", "ceph", "lustre", "afs", "openafs", "coda", "gfs2"),
+        *("ocfs2", "glusterfs", "beegfs", "gpfs", "davfs", "orangefs", "pvfs2", "fuse.sshfs", "fuse.glusterfs"),
+        *("fuse.ceph", "fuse.cephfs", "fuse.ceph-fuse", "fuse.s3fs", "fuse.rclone", "fuse.davfs", "fuse.davfs2"),
+        *("fuse.curlftpfs", "fuse.gcsfuse", "fuse.goofys", "fuse.juicefs", "fuse.mfs", "fuse.moosefs", "fuse.smbnetfs"),
+        *("fuse.lizardfs", "fuse.seaweedfs", "fuse.gvfsd-fuse", "fuse.hdfs", "fuse.blobfuse", "fuse.blobfuse2"),
+    )
+)
+
+
+def file_system_of(path: Path) -> str:
+    """The type of the file system on which a path is, or will be; "" where the system does not say."""
+    place = path.resolve()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+    return file_system(place, mounts)
+
+
+def file_system(path: Path, mounts: str) -> str:
+    """The type of the file system below an absolute path, by the text of /proc/self/mountinfo; "" if it names none."""
+    deepest, kind = -1, ""
+    for line in mounts.split("\n"):
+        left, dash, right = line.partition(" - ")
+        columns = left.split(" ")
+        if not dash or len(columns) < 5:
+            continue
+        point = Path(_unescape(columns[4]))
+        # Of two mounts on one point the later one is seen.
+        if len(point.parts) >= deepest and (path == point or point in path.parents):
+            deepest, kind = len(point.parts), right.split(" ")[0]
+    return kind
+
+
+def weigh(directory: Path, suffix: str) -> tuple[int, int]:
+    """How many files of a suffix a directory holds, and their bytes; none where there is no directory."""
+    count = size = 0
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if not entry.name.endswith(suffix):
+                    continue
+                try:
+                    size += entry.stat(follow_symlinks=False).st_size
+                except FileNotFoundError:
+                    continue
+                count += 1
+    except (FileNotFoundError, NotADirectoryError):
+        return count, size
+    return count, size
+
+
+def _unescape(point: str) -> str:
+    """A mount point as it is: the kernel writes blank, TAB, LF and backslash as three octal digits."""
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        point = point.replace(code, character)
+    return point

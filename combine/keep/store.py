@@ -1,0 +1,167 @@
+"""The store: one WIR file a record, in two levels of directories named by the record's id.
+
+A record appears, changes and goes by one rename or one unlink, so a reader never sees half of one. Directories are
+made only when a rename misses them: in a store that has grown that is never. `put` does not sync: whoever tells
+another that records are stored calls `sync` first, once for many. This module never decides whether a record should
+be there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from combine.keep.home import Home
+from combine.urls import record_id
+from formats import wir
+from formats.jcf import RecordError
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_LEVEL = re.compile(r"[0-9a-f]{2}")
+
+
+def is_id(text: str) -> bool:
+    """Whether this is the id of a record: 32 lower-case hex digits."""
+    return _ID.fullmatch(text) is not None
+
+
+class WirStore:
+    """The records of a home. `slot` names the worker that writes, whose leftovers are removed; a reader needs none."""
+
+    def __init__(self, home: Home, slot: str = "") -> None:
+        self.directory = home.hdb
+        self._hdb = str(home.hdb)
+        self._tmp = f"{home.tmp}/{slot}-" if slot else f"{home.tmp}/pid-{os.getpid()}-"
+        self._written = 0
+        if slot:
+            for leftover in home.tmp.glob(f"{slot}-*"):
+                leftover.unlink(missing_ok=True)
+
+    def path(self, key: str) -> Path:
+        """Where the record of an id (or URL) is or would be."""
+        return Path(self._place(key))
+
+    def put(self, record: wir.Record) -> None:
+        """Write a record over what was there; raises OSError, and then nothing has changed."""
+        place = self._place(record.id)
+        self._written += 1
+        fresh = f"{self._tmp}{self._written}"
+        try:
+            _write_file(fresh, wir.dump(record))
+            _rename(fresh, place)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(fresh)
+            raise
+
+    def get(self, key: str) -> wir.Record | None:
+        """The record of an id or URL, None where there is none.
+
+        Raises RecordError, with the path, where the file is damaged.
+        """
+        data = self.get_bytes(key)
+        return None if data is None else _parse(data, self._place(key))
+
+    def get_bytes(self, key: str) -> bytes | None:
+        """The file of an id or URL as it is, None where there is none."""
+        try:
+            with open(self._place(key), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def delete(self, key: str) -> bool:
+        """Remove a record; False where there was none."""
+        try:
+            os.unlink(self._place(key))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def walk(self) -> Iterator[Path]:
+        """The files of all records, in the order of their ids.
+
+        Files that are not records of this store are passed over.
+        """
+        for first in _names(self._hdb, _LEVEL):
+            for second in _names(f"{self._hdb}/{first}", _LEVEL):
+                for name in _names(f"{self._hdb}/{first}/{second}", _ID):
+                    if name.startswith(first + second):
+                        yield Path(f"{self._hdb}/{first}/{second}/{name}")
+
+    def records(self, damaged: Callable[[RecordError], None] | None = None) -> Iterator[wir.Record]:
+        """All records, in the order of `walk`.
+
+        A damaged one is told to `damaged` and passed over, or raised where there is none.
+        """
+        for path in self.walk():
+            try:
+                yield _parse(path.read_bytes(), str(path))
+            except FileNotFoundError:
+                continue
+            except RecordError as error:
+                if damaged is None:
+                    raise
+                damaged(error)
+
+    def sync(self) -> None:
+        """Make every rename so far durable, by one syncfs for all of them."""
+        descriptor = os.open(self._hdb, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            sync_file_system(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _place(self, key: str) -> str:
+        name = key if _ID.fullmatch(key) else record_id(key)
+        return f"{self._hdb}/{name[:2]}/{name[2:4]}/{name}"
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Sync the file system of an open file; raises OSError. Where the C library has no syncfs, everything is synced."""
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:
+        os.sync()
+    elif syncfs(descriptor) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def _parse(data: bytes, place: str) -> wir.Record:
+    try:
+        return wir.parse(data)
+    except RecordError as error:
+        raise RecordError(f"{place} is damaged: {error}") from None
+
+
+def _write_file(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+    finally:
+        os.close(descriptor)
+
+
+def _rename(fresh: str, place: str) -> None:
+    try:
+        os.rename(fresh, place)
+    except FileNotFoundError:
+        # Another writer may make, or have made, the same directories: that is as good.
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.rename(fresh, place)
+
+
+def _names(directory: str, pattern: re.Pattern[str]) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(directory) if pattern.fullmatch(name))
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return []
+        raise
