@@ -1,0 +1,157 @@
+"""URLs: resolving as browsers do, one normal form, and the names of sites and records.
+
+Parsing and resolving follow the WHATWG URL standard (ada). On top of it `normalise` takes away only what no server can
+see or what RFC 3986 calls equivalent: the fragment, the default port, letter case of scheme and host, dot segments, an
+empty path, percent-encoded unreserved characters in the path, lower-case hex digits there. It leaves alone whatever
+might name another resource: order and text of the query, an empty query, doubled slashes, letter case of the path, a
+trailing dot of the host. Invariant: `normalise(normalise(u)) == normalise(u)`.
+This module never does I/O; the public suffix list comes with its library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache, lru_cache
+
+import ada_url
+from publicsuffixlist import PublicSuffixList
+
+#: Bytes of a URL, the same as `scheduler.url_bytes`: longer ones are nearly always traps (sitemaps.org allows 2,048).
+LIMIT_BYTES = 2048
+
+#: Resolved references remembered. The menu of a site comes with each of its pages; about 300 bytes an entry.
+REMEMBERED = 16_384
+
+_ENCODED = re.compile("%([0-9A-Fa-f]{2})")
+_BROKEN_ENCODING = re.compile("%(?![0-9A-Fa-f]{2})")
+_UNRESERVED = {
+    f"{ord(character):02X}": character
+    for character in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+}
+_PARTS = re.compile(r"(https?)://([^/?#]*)([^?#]*)(.*)", re.DOTALL)
+_DEFAULT_PORT = {"http": ":80", "https": ":443"}
+#: First characters of references that depend on more of the base than its directory; blanks are cut before they count.
+_NEEDS_WHOLE_BASE = frozenset(["", "?", "#", " "])
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+class BadURL(ValueError):
+    """A text is no URL that can be harvested; the message says why in one sentence."""
+
+
+def resolve(base: str, href: str) -> str | None:
+    """Resolve a reference against an absolute URL, or against nothing (""), as WHATWG says; None: it is not valid."""
+    if href[:1] not in _NEEDS_WHOLE_BASE and href.isprintable():
+        directory = _directory(base)
+        if directory:
+            return _remembered(directory, href)
+    return _join(base, href)
+
+
+def normalise(url: str, limit_bytes: int = LIMIT_BYTES) -> str:
+    """Put an http(s) URL into its normal form; raises BadURL for every other URL and for what is none."""
+    try:
+        href: str = ada_url.normalize_url(url)
+    except ValueError:
+        raise BadURL(_why_not(url)) from None
+    match = _PARTS.match(href)
+    if match is None:
+        raise BadURL(f"only http and https URLs are harvested, not {href.partition(':')[0][:40]}:")
+    scheme, authority, path, rest = match.groups()
+    if "@" in authority:
+        raise BadURL("a URL with a user name or password is not taken; leave them out")
+    query = rest.partition("#")[0]
+    normal = f"{scheme}://{authority}{_plain_path(path) if '%' in path else path}{query}"
+    # Serialised URLs are ASCII, so characters are bytes.
+    if len(normal) > limit_bytes:
+        raise BadURL(f"the URL has {len(normal)} bytes, more than the limit of {limit_bytes}")
+    return normal
+
+
+def host_of(url: str) -> str:
+    """The host of a normalised URL, an IPv6 address in brackets; "" for what is no normalised URL."""
+    match = _PARTS.match(url)
+    if match is None:
+        return ""
+    authority = match[2]
+    if authority.startswith("["):
+        return authority.partition("]")[0] + "]"
+    return authority.partition(":")[0]
+
+
+def site_of(url: str) -> str:
+    """The unit of politeness: a normalised URL's host, with its port unless that is 80 for http or 443 for https."""
+    match = _PARTS.match(url)
+    if match is None:
+        return ""
+    return match[2].removesuffix(_DEFAULT_PORT[match[1]])
+
+
+def record_id(url: str) -> str:
+    """The name of a URL's record: the MD5 of its bytes in lower-case hex, so that `md5sum` finds it."""
+    return hashlib.md5(url.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def registrable_domain(host: str) -> str:
+    """The part of a host name that somebody registered; an address, a single label or a public suffix is itself."""
+    name = host.rstrip(".")
+    if not name or "[" in name or ":" in name or "." not in name or name.rpartition(".")[2].isdigit():
+        return host
+    return _suffixes().privatesuffix(name.lower()) or host
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    # Reading the list takes 60 ms, which a program that asks for no domain does not spend.
+    return PublicSuffixList()
+
+
+@lru_cache(maxsize=64)
+def _directory(base: str) -> str:
+    """The base without last path segment, query and fragment: what a reference with a path or scheme depends on.
+
+    "" where it has no such part: then nothing is remembered. A page resolves all its references against one base.
+    """
+    try:
+        href: str = ada_url.normalize_url(base)
+    except ValueError:
+        return ""
+    match = _PARTS.match(href)
+    return f"{match[1]}://{match[2]}{match[3].rpartition('/')[0]}/" if match else ""
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _remembered(base: str, href: str) -> str | None:
+    return _join(base, href)
+
+
+def _join(base: str, href: str) -> str | None:
+    try:
+        joined: str = ada_url.join_url(base, href) if base else ada_url.normalize_url(href)
+    except ValueError:
+        return None
+    return joined
+
+
+def _plain_path(path: str) -> str:
+    """Decode what needs no encoding, but nothing beside a broken `%`: `%%341` would become `%41`, which is `A`."""
+    if _BROKEN_ENCODING.search(path):
+        return _ENCODED.sub(lambda code: "%" + code[1].upper(), path)
+    return _ENCODED.sub(_plain_character, path)
+
+
+def _plain_character(code: re.Match[str]) -> str:
+    digits = code[1].upper()
+    return _UNRESERVED.get(digits) or "%" + digits
+
+
+def _why_not(url: str) -> str:
+    # What cannot be parsed may still hold a password: text with an @ is never repeated.
+    shown = "the text" if "@" in url else repr(url[:80])
+    if not url.strip():
+        return "an empty text is no URL"
+    if not _SCHEME.match(url.lstrip()):
+        return f"{shown} is no absolute URL: it starts with neither http:// nor https://"
+    return f"{shown} is not a valid URL"

@@ -1,0 +1,184 @@
+"""URLs: the WHATWG vectors, the normal form and its invariant, sites and domains."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import ada_url
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from combine.urls import BadURL, host_of, normalise, record_id, registrable_domain, resolve, site_of
+from tests.conformance import CONFORMANCE, needs_conformance
+
+NORMAL = [
+    ("http://Example.ORG", "http://example.org/"),
+    ("HTTP://example.org:80/", "http://example.org/"),
+    ("https://example.org:443/a", "https://example.org/a"),
+    ("https://example.org:80/a", "https://example.org:80/a"),
+    ("http://example.org/a/./b/../c", "http://example.org/a/c"),
+    ("http://example.org/a/%2E%2e/c", "http://example.org/c"),
+    ("http://example.org/#top", "http://example.org/"),
+    ("http://example.org/?", "http://example.org/?"),
+    ("http://example.org?b=2&a=1#x", "http://example.org/?b=2&a=1"),
+    ("http://example.org/%7Euser/%61", "http://example.org/~user/a"),
+    ("http://example.org/%2f%c3%a9", "http://example.org/%2F%C3%A9"),
+    ("http://example.org/é", "http://example.org/%C3%A9"),
+    ("http://example.org/%%341", "http://example.org/%%341"),
+    ("http://example.org/%2541", "http://example.org/%2541"),
+    ("http://example.org/100%/%7e", "http://example.org/100%/%7E"),
+    ("http://example.org/a//b/", "http://example.org/a//b/"),
+    ("http://example.org/?q=%7e%c3", "http://example.org/?q=%7e%c3"),
+    ("http://example.org./", "http://example.org./"),
+    ("http://bücher.example/", "http://xn--bcher-kva.example/"),
+    ("http://0x7f.1/", "http://127.0.0.1/"),
+    ("http://[::FFFF:1.2.3.4]:8080/", "http://[::ffff:102:304]:8080/"),
+    ("  http://example.org/a b\n", "http://example.org/a%20b"),
+]
+
+REFUSED = [
+    ("", "an empty text"),
+    ("  \t", "an empty text"),
+    ("example.org/a", "no absolute URL"),
+    ("mailto:a@example.org", "only http and https"),
+    ("javascript:void(0)", "only http and https"),
+    ("ftp://example.org/", "only http and https"),
+    ("http://user:secret@example.org/", "user name or password"),
+    ("http://user@example.org/", "user name or password"),
+    ("http://", "not a valid URL"),
+    ("http://a b/", "not a valid URL"),
+    ("http://example.org:99999/", "not a valid URL"),
+    ("http://example.org/\udc80", "not a valid URL"),
+    ("http://example.org/" + "a" * 2048, "more than the limit of 2048"),
+]
+
+
+def wpt_rows() -> list[dict[str, Any]]:
+    rows = json.loads((CONFORMANCE / "url" / "wpt_urltestdata.json").read_text())
+    return [row for row in rows if isinstance(row, dict)]
+
+
+@needs_conformance
+def test_resolving_is_as_whatwg_says() -> None:
+    wrong, counted = [], 0
+    for row in wpt_rows():
+        expected = None if row.get("failure") else row.get("href")
+        if expected is not None and not expected.startswith(("http:", "https:")):
+            continue
+        counted += 1
+        base, text = row.get("base") or "", row["input"]
+        found = resolve(base, text)
+        if expected != found:
+            wrong.append((text, base, expected, found))
+    assert counted >= 514
+    assert [] == wrong
+
+
+@needs_conformance
+def test_hosts_are_as_whatwg_says() -> None:
+    rows = json.loads((CONFORMANCE / "url" / "wpt_toascii.json").read_text())
+    wrong = []
+    for row in rows:
+        if not isinstance(row, dict):
+            continue
+        try:
+            found: str | None = host_of(normalise(f"https://{row['input']}/x"))
+        except BadURL:
+            found = None
+        if row["output"] != found:
+            wrong.append((row["input"], row["output"], found))
+    assert [] == wrong
+
+
+@pytest.mark.parametrize(("url", "expected"), NORMAL)
+def test_normal_form(url: str, expected: str) -> None:
+    assert expected == normalise(url)
+    assert expected == normalise(expected)
+
+
+@pytest.mark.parametrize(("url", "reason"), REFUSED)
+def test_refused(url: str, reason: str) -> None:
+    with pytest.raises(BadURL, match=reason) as caught:
+        normalise(url)
+    assert "secret" not in str(caught.value)
+
+
+@given(st.text(alphabet="aZ09%2eE7/.?#&=:@[]\\~-_ é\t\U0001f600", max_size=30))
+def test_normalise_is_idempotent(text: str) -> None:
+    try:
+        once = normalise("http://example.org/" + text)
+    except BadURL:
+        return
+    assert once == normalise(once)
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_anything_is_resolved_or_not_and_never_raises(base: str, href: str) -> None:
+    for start in (base, "http://example.org/" + base):
+        resolved = resolve(start, href)
+        assert resolved is None or resolved.isascii()
+    with contextlib.suppress(BadURL):
+        normalise(href)
+
+
+@given(
+    st.text(alphabet="ab/.?#%", max_size=12),
+    st.text(alphabet="ab/.?#:%\\é \t", max_size=12),
+)
+def test_a_remembered_reference_is_the_resolved_one(base: str, href: str) -> None:
+    whole = "http://example.org/" + base
+    try:
+        expected: str | None = ada_url.join_url(whole, href)
+    except ValueError:
+        expected = None
+    assert expected == resolve(whole, href)
+
+
+@pytest.mark.parametrize(
+    ("url", "site"),
+    [
+        ("http://example.org/", "example.org"),
+        ("https://example.org/a?b", "example.org"),
+        ("https://example.org:80/", "example.org:80"),
+        ("http://example.org:443/", "example.org:443"),
+        ("http://example.org:8080/", "example.org:8080"),
+        ("http://[::1]/", "[::1]"),
+        ("http://[::1]:81/", "[::1]:81"),
+        ("nonsense", ""),
+    ],
+)
+def test_site(url: str, site: str) -> None:
+    assert site == site_of(url)
+
+
+def test_host() -> None:
+    assert "example.org" == host_of("http://example.org:8080/a:b")
+    assert "[::1]" == host_of("http://[::1]:8080/")
+    assert "" == host_of("mailto:x")
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("www.example.co.uk", "example.co.uk"),
+        ("example.org", "example.org"),
+        ("www.Example.org", "example.org"),
+        ("a.b.github.io", "b.github.io"),
+        ("co.uk", "co.uk"),
+        ("localhost", "localhost"),
+        ("127.0.0.21", "127.0.0.21"),
+        ("[::1]", "[::1]"),
+        ("www.example.org.", "example.org"),
+        ("www.xn--85x722f.com.cn", "xn--85x722f.com.cn"),
+        ("", ""),
+    ],
+)
+def test_registrable_domain(host: str, domain: str) -> None:
+    assert domain == registrable_domain(host)
+
+
+def test_record_id_is_what_md5sum_says() -> None:
+    assert "d0d92cdc9b30c1300fbc3c7ebd304be0" == record_id("http://example.org/")
