@@ -32,6 +32,7 @@ _UNRESERVED = {
 _PARTS = re.compile(r"(https?)://([^/?#]*)([^?#]*)(.*)", re.DOTALL)
 _DEFAULT_PORT = {"http": ":80", "https": ":443"}
 #: First characters of references that depend on more of the base than its directory; blanks are cut before they count.
+#: `http:?x` does so too, strange to say: hence the look for a colon without slashes.
 _NEEDS_WHOLE_BASE = frozenset(["", "?", "#", " "])
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -42,7 +43,7 @@ class BadURL(ValueError):
 
 def resolve(base: str, href: str) -> str | None:
     """Resolve a reference against an absolute URL, or against nothing (""), as WHATWG says; None: it is not valid."""
-    if href[:1] not in _NEEDS_WHOLE_BASE and href.isprintable():
+    if href[:1] not in _NEEDS_WHOLE_BASE and href.isprintable() and (":" not in href[:6] or "//" in href):
         directory = _directory(base)
         if directory:
             return _remembered(directory, href)
