@@ -1,0 +1,236 @@
+"""The two clients of the wire protocol: `Client` blocks (parser, command), `AsyncClient` awaits (harvester, scheduler).
+
+Both keep one connection, check the greeting, and close the connection after any fault: the request is then repeated once on a new
+one, since every verb may come twice. What still fails is RetryLater; a REJECT is Rejected. This is the only module that retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from combine.errors import Rejected, RetryLater, WireError
+from combine.ipc.message import OK, REJECT, RETRY, Message, Reader, dump, message
+from combine.services import CALL_S, PROTOCOL, SERVICES
+from formats.jcf import Job
+
+
+class Reply(list[Job]):
+    """The lines of an OK, and its text."""
+
+    def __init__(self, lines: Iterable[Job], text: str) -> None:
+        super().__init__(lines)
+        self.text = text
+
+    @property
+    def lines(self) -> list[Job]:
+        """The lines themselves."""
+        return self
+
+
+def _check_ladder(service: str, caller: str | None) -> None:
+    if caller is not None:
+        assert SERVICES[caller].may_call(SERVICES[service]), f"{caller} must not call {service}: calls go right"
+
+
+def _check_greeting(line: bytes, service: str) -> None:
+    words = line.decode("ascii", "replace").split()
+    if words[:1] != [PROTOCOL]:
+        raise WireError(
+            f"{service} speaks {' '.join(words[:1]) or 'nothing'}, this program {PROTOCOL}: restart the older of the two"
+        )
+    if words[1:2] != [service]:
+        raise WireError(f"at the socket of {service} answers {' '.join(words[1:2])}")
+
+
+def _judge(reply: Message, service: str) -> Reply:
+    if reply.word == OK:
+        return Reply(reply.jobs(), reply.text)
+    if reply.word == RETRY:
+        raise RetryLater(f"{service}: {reply.text or 'not now'}")
+    if reply.word == REJECT:
+        raise Rejected(f"{service}: {reply.text or 'rejected'}")
+    raise WireError(f"{service} answered {reply.word}, which is no answer")
+
+
+class Client:
+    """A blocking client of one daemon. Not for threads."""
+
+    def __init__(self, path: Path, service: str, caller: str | None = None, timeout_s: float = CALL_S) -> None:
+        _check_ladder(service, caller)
+        self._path, self._service, self._timeout_s = path, service, timeout_s
+        self._socket: socket.socket | None = None
+        self._reader = Reader()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def call(self, verb: str, lines: Iterable[Job] = (), text: str = "") -> Reply:
+        """Ask and wait for the answer; raises RetryLater, Rejected or WireError."""
+        request = dump(message(verb, lines, text))
+        fresh = self._socket is None
+        try:
+            return _judge(self._exchange(request), self._service)
+        except (OSError, EOFError) as error:
+            self.close()
+            if fresh or isinstance(error, TimeoutError):
+                raise RetryLater(f"{self._service} is away ({error or type(error).__name__})") from None
+        except WireError:
+            self.close()
+            raise
+        try:
+            return _judge(self._exchange(request), self._service)
+        except (OSError, EOFError) as error:
+            self.close()
+            raise RetryLater(f"{self._service} is away ({error or type(error).__name__})") from None
+
+    def close(self) -> None:
+        """Close the connection; the next call opens a new one."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            self._reader = Reader()
+
+    def _exchange(self, request: bytes) -> Message:
+        if self._socket is None:
+            self._open()
+        assert self._socket is not None
+        self._socket.sendall(request)
+        while (reply := self._reader.take()) is None:
+            data = self._socket.recv(256 * 1024)
+            if not data:
+                raise EOFError("it closed the connection")
+            self._reader.feed(data)
+        return reply
+
+    def _open(self) -> None:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(self._timeout_s)
+        try:
+            connection.connect(str(self._path))
+            greeting = b""
+            while not greeting.endswith(b"\n"):
+                data = connection.recv(256)
+                if not data or len(greeting) > 1024:
+                    raise EOFError("it closed the connection without a greeting")
+                greeting += data
+            _check_greeting(greeting, self._service)
+        except BaseException:
+            connection.close()
+            raise
+        self._socket = connection
+
+
+class _Wire(asyncio.Protocol):
+    """One connection of an AsyncClient: hands over the greeting, then one message for each request."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.closed = False
+        self._reader = Reader()
+        self._greeting = bytearray()
+        self._greeted: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._answer: asyncio.Future[Message] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closed = True
+        for waiting in (self._greeted, self._answer):
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(EOFError("it closed the connection"))
+
+    def data_received(self, data: bytes) -> None:
+        if not self._greeted.done():
+            self._greeting += data
+            if b"\n" not in self._greeting:
+                return
+            line, _, data = bytes(self._greeting).partition(b"\n")
+            self._greeted.set_result(line)
+        self._reader.feed(data)
+        try:
+            reply = self._reader.take()
+        except WireError as error:
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_exception(error)
+            return
+        if reply is not None and self._answer is not None and not self._answer.done():
+            self._answer.set_result(reply)
+
+    async def greeting(self) -> bytes:
+        return await self._greeted
+
+    async def exchange(self, request: bytes) -> Message:
+        if self.closed or self.transport is None:
+            raise EOFError("it closed the connection")
+        self._answer = asyncio.get_running_loop().create_future()
+        self.transport.write(request)
+        return await self._answer
+
+    def close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+        if self._greeted.done() and not self._greeted.cancelled():
+            self._greeted.exception()
+
+
+class AsyncClient:
+    """An awaiting client of one daemon; calls of several tasks go one after another."""
+
+    def __init__(self, path: Path, service: str, caller: str, timeout_s: float = CALL_S) -> None:
+        _check_ladder(service, caller)
+        self._path, self._service, self._timeout_s = path, service, timeout_s
+        self._wire: _Wire | None = None
+        self._turn = asyncio.Lock()
+
+    async def call(self, verb: str, lines: Iterable[Job] = (), text: str = "") -> Reply:
+        """Ask and await the answer; raises RetryLater, Rejected or WireError."""
+        request = dump(message(verb, lines, text))
+        async with self._turn:
+            fresh = self._wire is None or self._wire.closed
+            try:
+                return await self._ask(request)
+            except (OSError, EOFError) as error:
+                if fresh or isinstance(error, TimeoutError):
+                    raise RetryLater(f"{self._service} is away ({error or type(error).__name__})") from None
+            try:
+                return await self._ask(request)
+            except (OSError, EOFError) as error:
+                raise RetryLater(f"{self._service} is away ({error or type(error).__name__})") from None
+
+    async def _ask(self, request: bytes) -> Reply:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                if self._wire is None or self._wire.closed:
+                    await self._open()
+                assert self._wire is not None
+                return _judge(await self._wire.exchange(request), self._service)
+        except (OSError, EOFError, WireError, asyncio.CancelledError):
+            self.close()
+            raise
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        _, wire = await loop.create_unix_connection(_Wire, str(self._path))
+        try:
+            _check_greeting(await wire.greeting(), self._service)
+        except BaseException:
+            wire.close()
+            raise
+        self._wire = wire
+
+    def close(self) -> None:
+        """Close the connection; the next call opens a new one."""
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None

@@ -1,0 +1,129 @@
+"""The message of the wire protocol: a head line `WORD count [text]` and `count` lines of JCF. Pure: bytes in, values out.
+
+A request's word is its verb; a reply's is OK, RETRY or REJECT, and there is no fourth. The limits are those of `services`, and one
+more on the whole message, so that a connection never holds more memory than that. Lines stay bytes until somebody needs them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from combine.errors import WireError
+from combine.services import MESSAGE_LINES
+from formats import jcf
+from formats.jcf import Job
+
+#: Bytes of a whole message: a thousand lines of 4 KiB, where a job line has some 300.
+MESSAGE_BYTES = 4 * 1024 * 1024
+
+#: Bytes of a head line. The longest text is a sentence.
+HEAD_BYTES = 4096
+
+OK, RETRY, REJECT = "OK", "RETRY", "REJECT"
+
+_HEAD = re.compile(rb"([A-Z]{2,16}) ([0-9]{1,4})(?: (.*))?", re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One request or reply: its word, its text (one line, may be empty) and its raw lines, without LF."""
+
+    word: str
+    text: str = ""
+    lines: tuple[bytes, ...] = ()
+
+    def jobs(self) -> list[Job]:
+        """The lines read as JCF; raises RecordError that names the line."""
+        jobs = []
+        for number, line in enumerate(self.lines, 1):
+            try:
+                jobs.append(jcf.parse(line))
+            except jcf.RecordError as error:
+                raise jcf.RecordError(f"line {number} of {self.word}: {error}") from None
+        return jobs
+
+
+def message(word: str, lines: Iterable[Job] = (), text: str = "") -> Message:
+    """A message of these JCF lines."""
+    return Message(word, text, tuple(jcf.dump(line) for line in lines))
+
+
+def dump(value: Message) -> bytes:
+    """The bytes to send; line ends and control characters in the text become blanks."""
+    text = _CONTROL.sub(" ", value.text)[: HEAD_BYTES // 4]
+    head = f"{value.word} {len(value.lines)} {text}".rstrip(" ").encode("utf-8", "replace")
+    return b"\n".join((head, *value.lines, b""))
+
+
+class Reader:
+    """Cuts the bytes of one connection into messages.
+
+    `feed` takes what came, in whatever pieces; `take` gives the next whole message or None. Raises WireError where the bytes can be no
+    message: nothing that follows on that connection has a meaning then.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._scanned = 0
+        self._ends: list[int] = []
+        self._head: tuple[str, int, str] | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Add what was received."""
+        self._buffer += data
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is half received."""
+        return not self._buffer
+
+    def take(self) -> Message | None:
+        """The next whole message, or None while it is incomplete."""
+        self._find_line_ends()
+        if self._head is None:
+            if not self._ends:
+                if len(self._buffer) > HEAD_BYTES:
+                    raise WireError(f"a message starts with a line of at most {HEAD_BYTES} bytes")
+                return None
+            self._head = self._read_head(bytes(self._buffer[: self._ends[0]]))
+        word, count, text = self._head
+        if len(self._ends) <= count:
+            if len(self._buffer) > MESSAGE_BYTES:
+                raise WireError(f"a message has at most {MESSAGE_BYTES} bytes")
+            last = self._ends[-1] + 1
+            if len(self._buffer) - last > jcf.LINE_BYTES:
+                raise WireError(f"a line has at most {jcf.LINE_BYTES} bytes")
+            return None
+        return self._cut(word, count, text)
+
+    def _find_line_ends(self) -> None:
+        limit = MESSAGE_LINES + 1
+        while len(self._ends) <= limit and (found := self._buffer.find(b"\n", self._scanned)) >= 0:
+            self._ends.append(found)
+            self._scanned = found + 1
+        if len(self._ends) <= limit:
+            self._scanned = len(self._buffer)
+
+    def _read_head(self, line: bytes) -> tuple[str, int, str]:
+        match = _HEAD.fullmatch(line) if len(line) <= HEAD_BYTES else None
+        if match is None:
+            raise WireError(f"a message starts with WORD COUNT, not with {line[:40]!r}")
+        count = int(match[2])
+        if count > MESSAGE_LINES:
+            raise WireError(f"a message has at most {MESSAGE_LINES} lines, not {count}")
+        return match[1].decode("ascii"), count, (match[3] or b"").decode("utf-8", "replace")
+
+    def _cut(self, word: str, count: int, text: str) -> Message:
+        end = self._ends[count] + 1
+        body = bytes(self._buffer[self._ends[0] + 1 : end - 1]) if count else b""
+        lines = tuple(body.split(b"\n")) if count else ()
+        if any(len(line) > jcf.LINE_BYTES for line in lines):
+            raise WireError(f"a line has at most {jcf.LINE_BYTES} bytes")
+        del self._buffer[:end]
+        self._ends.clear()
+        self._scanned = 0
+        self._head = None
+        return Message(word, text, lines)

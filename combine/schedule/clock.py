@@ -1,0 +1,45 @@
+"""The three clocks of the scheduler, as one value that a test can replace.
+
+`boot` counts seconds since the machine started, sleep included (CLOCK_BOOTTIME): leases and delays use it, since nobody can set it back.
+`boot_id` names this start of the machine. `utc` is what the calendar says, in epoch seconds, and serves due times only.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The real clocks."""
+
+    boot_id: str
+
+    def boot(self) -> float:
+        """Seconds since the machine started."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def utc(self) -> float:
+        """Epoch seconds."""
+        return time.time()
+
+
+def system_clock() -> Clock:
+    """The clocks of this machine."""
+    return Clock(Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())
+
+
+def utc_text(epoch: float) -> str:
+    """An epoch time as `YYYY-MM-DDThh:mm:ssZ`."""
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def epoch_of(text: str) -> float:
+    """A time written `YYYY-MM-DDThh:mm:ss[.fff]Z` as epoch seconds; 0 where it is none."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
+    except ValueError:
+        return 0.0

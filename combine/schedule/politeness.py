@@ -1,0 +1,89 @@
+"""How long to wait: between two requests to a site, after a failure, after refusals. Pure arithmetic.
+
+The delay of a site is the first of these that is given: a site rule of combine.toml, what the operator told the scheduler, what the
+run that harvests it asks for, 0 where the host is a listed private one, the mode of the settings. robots.txt's Crawl-delay is a floor
+under all but the site rule.
+"""
+
+from __future__ import annotations
+
+import random
+
+from combine.config import Politeness, Settings
+
+DAY_S = 86400.0
+
+#: Kinds of failure that speak of the site, not of one URL: its other jobs would meet the same.
+SITE_FAILURES = frozenset({"connect", "dns", "tls", "timeout", "reset"})
+
+#: Kinds of failure that may be our own line's.
+LINE_FAILURES = frozenset({"connect", "dns"})
+
+
+def is_auto(settings: Settings, asked: str, listed: bool) -> bool:
+    """Does a site under this run adapt its delay to its answers?"""
+    if asked:
+        return asked == "auto" and not listed
+    return settings.politeness.mode == "auto" and not listed
+
+
+def base_delay(settings: Settings, host: str, told: float | None, asked: str, listed: bool) -> float:
+    """The delay before adaption and crawl-delay, in seconds. `asked` is the run's: "", "auto" or seconds as text."""
+    rule = settings.site_rule(host)
+    if rule is not None and rule.delay_s is not None:
+        return rule.delay_s
+    if told is not None:
+        return told
+    if asked and asked != "auto":
+        delay = float(asked)
+    elif listed:
+        delay = 0.0
+    elif is_auto(settings, asked, listed):
+        delay = settings.politeness.auto_start_s
+    else:
+        delay = settings.politeness.delay_s
+    if not listed and not (settings.agent.url and settings.agent.email):
+        delay = max(delay, settings.harvest.anonymous_delay_s)
+    return delay
+
+
+def with_crawl_delay(settings: Settings, host: str, delay: float, crawl_delay: float) -> float:
+    """The delay with robots.txt's floor under it, which only a site rule may lower."""
+    rule = settings.site_rule(host)
+    if rule is not None and rule.delay_s is not None:
+        return delay
+    return max(delay, crawl_delay)
+
+
+def adapted(settings: Politeness, delay: float, latency_s: float, is_success: bool) -> float:
+    """The next delay of an `auto` site: the mean of the old one and latency / concurrency; only a 2xx answer may lower it."""
+    target = latency_s / max(settings.auto_concurrency, 0.01)
+    new = (delay + target) / 2
+    if not is_success:
+        new = max(new, delay)
+    return min(max(new, settings.auto_floor_s), settings.auto_ceiling_s)
+
+
+def back_off(settings: Politeness, tries: int, chance: random.Random) -> float:
+    """Seconds to wait after so many failures in a row: base to the power of the tries, with jitter of a quarter, capped."""
+    wait = settings.retry_base ** min(tries, 64)
+    return float(min(wait * chance.uniform(0.875, 1.125), settings.retry_ceiling_s))
+
+
+def refusal_rest(settings: Politeness, refusals: int) -> float:
+    """Seconds a site rests after so many refusals in a row: 0, or a day, doubled for each further score."""
+    score = refusals // settings.refusals if settings.refusals else 0
+    return 0.0 if score == 0 else DAY_S * 2.0 ** min(score - 1, 5)
+
+
+def lease_size(settings: Settings, delay: float) -> int:
+    """How many jobs fit into a lease at this delay; at least one."""
+    most = settings.scheduler.lease_jobs
+    if delay <= 0:
+        return most
+    return max(1, min(most, int(settings.scheduler.lease_s / delay)))
+
+
+def lease_time(settings: Settings, delay: float) -> float:
+    """Seconds after which a lease's holder is taken for dead."""
+    return settings.scheduler.lease_s + delay + settings.scheduler.lease_grace_s

@@ -1,0 +1,198 @@
+"""The rows of the queue: one for each job that is not yet stored, in one SQLite table. SQL only, no decisions.
+
+A row's key is its site and 64 bits of the MD5 of its kind, its URL and, for a robots job, the site that waits. Its state is one of QUEUED
+(may be handed out), DEFERRED (queued, but not before `later`), LEASED, FETCHED (its harvest lies in a batch), STORED (its result is
+committed here and idbd is to hear of it), DEAD. Indexes are partial, so that a row is only in those of its state. `later` is a
+boot time, and `wait` the wait it came from: after a reboot waits begin again in full.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from combine.schedule.visits import open_database
+
+QUEUED, DEFERRED, LEASED, FETCHED, STORED, DEAD = range(6)
+
+STATE_NAMES = ("queued", "queued", "leased", "fetched", "fetched", "dead")
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS site(
+    id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, told REAL, auto REAL, crawl REAL NOT NULL DEFAULT 0,
+    next REAL NOT NULL DEFAULT 0, rest REAL NOT NULL DEFAULT 0, shut INTEGER NOT NULL DEFAULT 0,
+    blocked REAL NOT NULL DEFAULT 0, block_s REAL NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '',
+    failures INTEGER NOT NULL DEFAULT 0, refusals INTEGER NOT NULL DEFAULT 0, day INTEGER NOT NULL DEFAULT 0,
+    requests INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, holder TEXT NOT NULL DEFAULT '');
+CREATE TABLE IF NOT EXISTS scope(id INTEGER PRIMARY KEY, text TEXT UNIQUE NOT NULL);
+CREATE TABLE IF NOT EXISTS seed(id INTEGER PRIMARY KEY, url TEXT UNIQUE NOT NULL, scope INTEGER NOT NULL, maxdepth INTEGER,
+    tag TEXT NOT NULL DEFAULT '', delay TEXT NOT NULL DEFAULT '', budget TEXT NOT NULL DEFAULT '');
+CREATE TABLE IF NOT EXISTS budget(name TEXT PRIMARY KEY, left INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lease(id INTEGER PRIMARY KEY, site INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL,
+    boot TEXT NOT NULL, until REAL NOT NULL, delay REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS job(
+    seq INTEGER PRIMARY KEY, site INTEGER NOT NULL, h INTEGER NOT NULL, state INTEGER NOT NULL, kind TEXT NOT NULL,
+    prio INTEGER NOT NULL, depth INTEGER NOT NULL, seed INTEGER NOT NULL, since TEXT NOT NULL DEFAULT '',
+    fetch INTEGER NOT NULL DEFAULT 0, lease INTEGER NOT NULL DEFAULT 0, nrt INTEGER NOT NULL DEFAULT 0,
+    first_failed REAL NOT NULL DEFAULT 0, later REAL NOT NULL DEFAULT 0, wait REAL NOT NULL DEFAULT 0,
+    at REAL NOT NULL DEFAULT 0, batch TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '',
+    events TEXT NOT NULL DEFAULT '', relinks TEXT NOT NULL DEFAULT '', line TEXT NOT NULL, result TEXT NOT NULL DEFAULT '');
+CREATE UNIQUE INDEX IF NOT EXISTS job_key ON job(site, h);
+CREATE INDEX IF NOT EXISTS job_ready ON job(site, prio, depth, seq) WHERE state = 0 AND kind <> 'relink';
+CREATE INDEX IF NOT EXISTS job_relink ON job(seq) WHERE state = 0 AND kind = 'relink';
+CREATE INDEX IF NOT EXISTS job_later ON job(later) WHERE state = 1;
+CREATE UNIQUE INDEX IF NOT EXISTS job_fetch ON job(fetch) WHERE fetch > 0;
+CREATE INDEX IF NOT EXISTS job_lease ON job(lease) WHERE state = 2;
+CREATE INDEX IF NOT EXISTS job_batch ON job(batch) WHERE state = 3;
+CREATE INDEX IF NOT EXISTS job_stored ON job(seq) WHERE state = 4;
+CREATE INDEX IF NOT EXISTS job_since ON job(since) WHERE since <> '' AND state < 5;
+"""
+
+_COLUMNS = (
+    "seq, site, h, state, kind, prio, depth, seed, since, fetch, lease, nrt, first_failed, later, batch, reason, events,"
+    " relinks, line, result"
+)
+
+
+@dataclass(slots=True)
+class Row:
+    """One row of the queue; `line` is the job's JCF line without what has a column of its own."""
+
+    seq: int
+    site: int
+    h: int
+    state: int
+    kind: str
+    prio: int
+    depth: int
+    seed: int
+    since: str
+    fetch: int
+    lease: int
+    nrt: int
+    first_failed: float
+    later: float
+    batch: str
+    reason: str
+    events: str
+    relinks: str
+    line: str
+    result: str
+
+
+def job_key(kind: str, url: str, waiting: str = "") -> int:
+    """64 bits that tell a job from any other of its site."""
+    digest = hashlib.md5(f"{kind}\0{url}\0{waiting}".encode(), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+class Rows:
+    """The queue's tables. One process owns the database; nothing is durable before `commit`."""
+
+    def __init__(self, path: Path) -> None:
+        self.db = open_database(path)
+        self.db.executescript(_SCHEMA)
+
+    def begin(self) -> None:
+        """Open a transaction, unless one is open."""
+        if not self.db.in_transaction:
+            self.db.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Make durable all that was changed."""
+        if self.db.in_transaction:
+            self.db.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Forget what was not committed."""
+        if self.db.in_transaction:
+            self.db.execute("ROLLBACK")
+
+    def change(self, statement: str, *values: object) -> int:
+        """Run a statement that changes something; gives the number of rows it changed."""
+        self.begin()
+        return self.db.execute(statement, values).rowcount
+
+    def meta(self, key: str, default: str = "") -> str:
+        """A value of the scheduler as a whole."""
+        row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return str(row[0]) if row else default
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Keep a value of the scheduler as a whole."""
+        self.change("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, value)
+
+    def find(self, site: int, h: int) -> Row | None:
+        """The row with a key."""
+        return self._one("site = ? AND h = ?", site, h)
+
+    def fetched_as(self, fetch: int) -> Row | None:
+        """The row whose latest fetch number this is; None fences a late message out."""
+        return self._one("fetch = ? AND fetch > 0", fetch) if fetch > 0 else None
+
+    def insert(self, site: int, h: int, kind: str, prio: int, depth: int, seed: int, since: str, line: str) -> int:
+        """Queue a new job; gives its number."""
+        self.begin()
+        statement = "INSERT INTO job(site, h, state, kind, prio, depth, seed, since, line) VALUES (?,?,0,?,?,?,?,?,?)"
+        return int(self.db.execute(statement, (site, h, kind, prio, depth, seed, since, line)).lastrowid or 0)
+
+    def ready(self, site: int, count: int) -> list[Row]:
+        """The next jobs of a site: by priority, then breadth first, then age."""
+        return self._many("state = 0 AND kind <> 'relink' AND site = ? ORDER BY prio, depth, seq LIMIT ?", site, count)
+
+    def relinks(self, count: int) -> list[Row]:
+        """The next relink jobs, oldest first."""
+        return self._many("state = 0 AND kind = 'relink' ORDER BY seq LIMIT ?", count)
+
+    def of_lease(self, lease: int) -> list[Row]:
+        """The rows that a lease still holds."""
+        return self._many("state = 2 AND lease = ?", lease)
+
+    def stored(self, count: int) -> list[Row]:
+        """Rows whose results idbd is to hear of, oldest first."""
+        return self._many("state = 4 ORDER BY seq LIMIT ?", count)
+
+    def ripe(self, now: float, count: int) -> list[Row]:
+        """Deferred rows whose wait is over."""
+        return self._many("state = 1 AND later <= ? ORDER BY later LIMIT ?", now, count)
+
+    def next_later(self) -> float | None:
+        """When the next deferred row's wait is over."""
+        row = self.db.execute("SELECT min(later) FROM job WHERE state = 1").fetchone()
+        return None if row[0] is None else float(row[0])
+
+    def batches(self) -> list[tuple[str, float]]:
+        """The batches that fetched rows lie in, each with the time of its latest row."""
+        return list(self.db.execute("SELECT batch, max(at) FROM job WHERE state = 3 GROUP BY batch"))
+
+    def counts(self) -> dict[int, dict[int, int]]:
+        """Rows by site and state; a relink row, which has no site to wait for, counts under site 0."""
+        counts: dict[int, dict[int, int]] = {}
+        statement = "SELECT CASE kind WHEN 'relink' THEN 0 ELSE site END, state, count(*) FROM job GROUP BY 1, 2"
+        for site, state, count in self.db.execute(statement):
+            counts.setdefault(site, {})[state] = count
+        return counts
+
+    def forced_since(self) -> str:
+        """The SINCE of the forced round of which rows are left, "" if none."""
+        row = self.db.execute("SELECT max(since) FROM job WHERE since <> '' AND state < 5").fetchone()
+        return row[0] or ""
+
+    def reboot(self, now: float) -> None:
+        """A new boot id: boot times mean nothing any more; waits begin again in full."""
+        self.change("UPDATE job SET later = ? + wait WHERE state = 1", now)
+        self.change("UPDATE job SET at = ? WHERE state = 3", now)
+        self.change("UPDATE site SET next = ? + rest, blocked = CASE WHEN block_s > 0 THEN ? + block_s ELSE 0 END", now, now)
+
+    def _one(self, where: str, *values: object) -> Row | None:
+        row = self.db.execute(f"SELECT {_COLUMNS} FROM job WHERE {where}", values).fetchone()
+        return Row(*row) if row else None
+
+    def _many(self, where: str, *values: object) -> list[Row]:
+        return [Row(*row) for row in self.db.execute(f"SELECT {_COLUMNS} FROM job WHERE {where}", values).fetchall()]
+
+

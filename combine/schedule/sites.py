@@ -1,0 +1,140 @@
+"""The sites in memory: each in exactly one of six sets, and the heaps that wake them. No rows, no clock of its own.
+
+Invariant, asserted at every move: a site that is in memory is in exactly one of
+
+    unresolved   it has jobs, and its host no address yet
+    waiting      it has jobs, and its next request may not go yet
+    due          it has jobs and may be handed out now
+    leased       a harvester has it
+    blocked      nobody may ask it until a time, or until the operator says so
+    empty        it has no job that may go (all are deferred, fetched, or over their run's budget)
+
+A heap entry is only a hint: it counts when it is the site's latest. Memory grows with the sites that have rows, never with URLs.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+UNRESOLVED, WAITING, DUE, LEASED, BLOCKED, EMPTY = "unresolved", "waiting", "due", "leased", "blocked", "empty"
+STATES = (UNRESOLVED, WAITING, DUE, LEASED, BLOCKED, EMPTY)
+
+#: A block without an end: the operator's.
+FOREVER = float("inf")
+
+
+@dataclass(slots=True)
+class Site:
+    """One host with its port. Times are boot times; delays are seconds."""
+
+    id: int
+    name: str
+    state: str = EMPTY
+    counts: list[int] = field(default_factory=lambda: [0] * 6)  # rows by state, as in `rows`
+    told: float | None = None  # the operator's delay
+    auto: float | None = None  # the adapted delay of an `auto` run
+    crawl: float = 0.0  # robots.txt's Crawl-delay
+    asked: str = ""  # the pace that the run of its next job asks for
+    next: float = 0.0  # no request before
+    shut: bool = False  # blocked by the operator
+    blocked: float = 0.0  # no request before, with a reason
+    reason: str = ""
+    failures: int = 0  # in a row
+    refusals: int = 0  # in a row
+    day: int = 0
+    requests: int = 0  # today
+    bytes: int = 0  # today
+    address: str = ""
+    address_until: float = 0.0
+    resolving: bool = False
+    name_failures: int = 0
+    lease: int = 0
+    holder: str = ""  # who had it last
+    parked: bool = False  # its ready jobs are all over their run's budget
+    wake: float = 0.0  # the time of its latest heap entry
+
+    @property
+    def host(self) -> str:
+        """The host without its port."""
+        if self.name.startswith("["):
+            return self.name.partition("]")[0] + "]"
+        return self.name.partition(":")[0]
+
+    @property
+    def ready(self) -> int:
+        """Rows that may be handed out as far as they themselves are concerned."""
+        return self.counts[0]
+
+
+class Sites:
+    """All sites in memory, by id and by name."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Site] = {}
+        self.by_name: dict[str, Site] = {}
+        self.members: dict[str, OrderedDict[int, Site]] = {state: OrderedDict() for state in STATES}
+        self._heap: list[tuple[float, int, int]] = []
+        self._tie = itertools.count()
+
+    def __iter__(self) -> Iterator[Site]:
+        return iter(self.by_id.values())
+
+    def enter(self, site: Site) -> None:
+        """Take a site into memory."""
+        assert site.id not in self.by_id, "a site is in memory once"
+        self.by_id[site.id] = self.by_name[site.name] = site
+        self.members[site.state][site.id] = site
+
+    def leave(self, site: Site) -> None:
+        """Let a site go."""
+        assert site.state == EMPTY, "only a site without work leaves"
+        del self.members[site.state][site.id], self.by_id[site.id], self.by_name[site.name]
+
+    def move(self, site: Site, state: str) -> None:
+        """Put a site into one set, at its end; the end of `due` is the back of the round."""
+        held = self.members[site.state].pop(site.id, None)
+        assert held is site, f"{site.name} is in exactly one set, {site.state}"
+        site.state = state
+        self.members[state][site.id] = site
+
+    def settle(self, site: Site, now: float) -> None:
+        """Put a site where its facts say it belongs."""
+        until = FOREVER if site.shut else site.blocked
+        if site.lease:
+            state = LEASED
+        elif site.ready == 0 or site.parked:
+            state = EMPTY
+        elif until > now:
+            state = BLOCKED
+            self._wake_at(site, until)
+        elif not site.address or site.address_until <= now:
+            state = UNRESOLVED
+        elif site.next > now:
+            state = WAITING
+            self._wake_at(site, site.next)
+        else:
+            state = DUE
+        if state != site.state:
+            self.move(site, state)
+
+    def ripe(self, now: float) -> Iterator[Site]:
+        """Sites whose wait or block is over; they are to be settled."""
+        while self._heap and self._heap[0][0] <= now:
+            time, _, number = heapq.heappop(self._heap)
+            site = self.by_id.get(number)
+            if site is not None and site.wake == time:
+                site.wake = 0.0
+                yield site
+
+    def next_wake(self) -> float | None:
+        """When the next site may be settled."""
+        return self._heap[0][0] if self._heap else None
+
+    def _wake_at(self, site: Site, time: float) -> None:
+        if time != FOREVER and site.wake != time:
+            site.wake = time
+            heapq.heappush(self._heap, (time, next(self._tie), site.id))

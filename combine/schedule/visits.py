@@ -1,0 +1,293 @@
+"""The visits: when each URL and site was last asked, and what came of it. idbd's table, behind one small interface.
+
+A visit is one JCF line (see docs/formats.md, "what idbd keeps"). Keys are clustered by site: (number of the site, 64 bits of the URL's
+MD5). Theory of operation: `remember` merges what a harvest taught into the old visit and computes when the URL is next due; an answer
+without a record keeps no validators, so a 304 always has one. The guard counts a site's known pages that turned bad, each once a day.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from combine.config import Settings
+from combine.schedule.clock import epoch_of, utc_text
+from combine.schedule.politeness import DAY_S
+from combine.urls import site_of
+from formats import jcf
+from formats.jcf import Job
+
+#: Outcomes kept in a visit, newest last.
+EVENTS = 8
+
+#: Pairs of scope and hops left kept in a visit. More overlapping scopes than this on one page no longer relink it.
+SCOPES = 16
+
+#: Share and number of a site's pages that may turn bad within a day before removals are held.
+HOLD_SHARE, HOLD_LEAST = 0.30, 20
+
+#: Outcomes that end in a removal when they last.
+TURNED = frozenset({"gone", "refused", "denied", "redirect"})
+
+_VALIDATORS = ("FTIME", "ETAG", "LMOD", "TYP", "DIGEST")
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS site(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, records INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS visit(site INTEGER, h INTEGER, due INTEGER, record INTEGER, line TEXT, PRIMARY KEY(site, h))
+    WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS visit_due ON visit(due);
+CREATE TABLE IF NOT EXISTS digest(digest BLOB, site INTEGER, h INTEGER, PRIMARY KEY(digest, site, h)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS turned(site INTEGER, day INTEGER, h INTEGER, PRIMARY KEY(site, day, h)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS count(name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
+INSERT OR IGNORE INTO count VALUES ('urls', 0), ('records', 0);
+"""
+
+
+def url_key(url: str) -> int:
+    """64 bits of the URL's MD5, as the signed number that SQLite stores."""
+    return int.from_bytes(hashlib.md5(url.encode(), usedforsecurity=False).digest()[:8], "big", signed=True)
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """Open one of Combine's databases: write-ahead log, one sync a commit, and a large log, checkpointed seldom."""
+    database = sqlite3.connect(path, isolation_level=None, cached_statements=256)
+    database.executescript(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=16000; PRAGMA cache_size=-8192;"
+        "PRAGMA temp_store=MEMORY; PRAGMA journal_size_limit=268435456;"
+    )
+    return database
+
+
+class Visits:
+    """The visits of all URLs. One process owns the database; nothing is durable before `commit`."""
+
+    def __init__(self, path: Path, settings: Settings) -> None:
+        self._settings = settings
+        self._db = open_database(path)
+        self._db.executescript(_SCHEMA)
+        self._sites: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Commit and close."""
+        self.commit()
+        self._db.close()
+
+    def commit(self) -> None:
+        """Make durable what was remembered."""
+        if self._db.in_transaction:
+            self._db.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Forget what was not committed."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+        self._sites.clear()
+
+    def counts(self) -> dict[str, int]:
+        """How many URLs were visited, how many have a record, on how many sites."""
+        counts = dict(self._db.execute("SELECT name, n FROM count"))
+        counts["sites"] = self._db.execute("SELECT count(*) FROM site").fetchone()[0]
+        return counts
+
+    def lookup(self, urls: Iterable[str]) -> Iterator[Job]:
+        """The visits of those URLs that have one."""
+        for url in urls:
+            visit = self._get(url)
+            if visit is not None:
+                yield visit
+
+    def remember(self, news: Iterable[Job], now: float) -> None:
+        """Merge what came of requests into the visits; `now` is the epoch time."""
+        for line in news:
+            if line.get("OUTCOME"):
+                self._remember(line, now)
+            else:
+                self._relinked(line)
+
+    def due(self, before: float, count: int, site: str = "", outcome: str = "") -> list[Job]:
+        """Visits that are due before an epoch time, the most overdue first; or those of a site with an outcome."""
+        if site:
+            rows = self._db.execute(
+                "SELECT line FROM visit WHERE site = (SELECT id FROM site WHERE name = ?)", (site,)
+            )
+            found = (jcf.parse_text(line) for (line,) in rows)
+            return [visit for visit, _ in zip((v for v in found if v.get("OUTCOME") == outcome), range(count))]
+        rows = self._db.execute("SELECT line FROM visit WHERE due < ? ORDER BY due LIMIT ?", (int(before), count))
+        return [jcf.parse_text(line) for (line,) in rows]
+
+    def same(self, url: str, digest: str) -> str:
+        """Another URL whose page has this text digest, or ""."""
+        row = self._db.execute(
+            "SELECT v.line FROM digest d JOIN visit v ON v.site = d.site AND v.h = d.h WHERE d.digest = ? AND NOT"
+            " (d.site = ? AND d.h = ?) LIMIT 1",
+            (_digest(digest), self._site(site_of(url), create=False), url_key(url)),
+        ).fetchone()
+        return jcf.parse_text(row[0]).url if row else ""
+
+    def holds(self, url: str, now: float) -> bool:
+        """Count this page as turned bad today; is that too many of its site to remove any?"""
+        visit = self._get(url)
+        if visit is None or not visit.get("RECORD"):
+            return False
+        site, day = self._site(site_of(url)), int(now // DAY_S)
+        self._begin()
+        self._db.execute("INSERT OR IGNORE INTO turned VALUES (?, ?, ?)", (site, day, url_key(url)))
+        self._db.execute("DELETE FROM turned WHERE site = ? AND day < ?", (site, day))
+        (turned,) = self._db.execute("SELECT count(*) FROM turned WHERE site = ?", (site,)).fetchone()
+        (records,) = self._db.execute("SELECT records FROM site WHERE id = ?", (site,)).fetchone()
+        least = min(HOLD_LEAST, max(records / 2, 1))
+        return bool(turned > HOLD_SHARE * records and turned >= least and turned > 1)
+
+    def forget(self, url: str) -> None:
+        """Remove a URL's visit."""
+        visit = self._get(url)
+        if visit is None:
+            return
+        site, h = self._site(site_of(url)), url_key(url)
+        self._begin()
+        self._db.execute("DELETE FROM visit WHERE site = ? AND h = ?", (site, h))
+        self._count("urls", -1)
+        self._swap_digest(site, h, visit.get("DIGEST"), "")
+        if visit.get("RECORD"):
+            self._count_record(site, -1)
+
+    def _get(self, url: str) -> Job | None:
+        site = self._site(site_of(url), create=False)
+        row = self._db.execute("SELECT line FROM visit WHERE site = ? AND h = ?", (site, url_key(url))).fetchone()
+        visit = jcf.parse_text(row[0]) if row else None
+        return visit if visit is not None and visit.url == url else None
+
+    def _remember(self, line: Job, now: float) -> None:
+        old = self._get(line.url)
+        visit = merged(old, line, now, self._settings)
+        site, h = self._site(site_of(line.url)), url_key(line.url)
+        had, has = bool(old and old.get("RECORD")), bool(visit.get("RECORD"))
+        self._begin()
+        self._db.execute(
+            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?)",
+            (site, h, int(epoch_of(visit.get("DUE"))), int(has), jcf.dump_text(visit)),
+        )
+        self._swap_digest(site, h, old.get("DIGEST") if old else "", visit.get("DIGEST"))
+        if old is None:
+            self._count("urls", 1)
+        if had != has:
+            self._count_record(site, 1 if has else -1)
+
+    def _relinked(self, line: Job) -> None:
+        old = self._get(line.url)
+        if old is None:
+            return
+        visit = old.having(SCOPES=merged_scopes(old.get("SCOPES"), line.get("SCOPES")))
+        self._begin()
+        self._db.execute(
+            "UPDATE visit SET line = ? WHERE site = ? AND h = ?",
+            (jcf.dump_text(visit), self._site(site_of(line.url)), url_key(line.url)),
+        )
+
+    def _swap_digest(self, site: int, h: int, old: str, new: str) -> None:
+        if old == new:
+            return
+        if old:
+            self._db.execute("DELETE FROM digest WHERE digest = ? AND site = ? AND h = ?", (_digest(old), site, h))
+        if new:
+            self._db.execute("INSERT OR IGNORE INTO digest VALUES (?, ?, ?)", (_digest(new), site, h))
+
+    def _count(self, name: str, change: int) -> None:
+        self._db.execute("UPDATE count SET n = n + ? WHERE name = ?", (change, name))
+
+    def _count_record(self, site: int, change: int) -> None:
+        self._count("records", change)
+        self._db.execute("UPDATE site SET records = records + ? WHERE id = ?", (change, site))
+
+    def _site(self, name: str, create: bool = True) -> int:
+        number = self._sites.get(name)
+        if number is None:
+            row = self._db.execute("SELECT id FROM site WHERE name = ?", (name,)).fetchone()
+            if row is None and not create:
+                return 0
+            if row is None:
+                self._begin()
+                row = (self._db.execute("INSERT INTO site(name) VALUES (?)", (name,)).lastrowid,)
+            if len(self._sites) > 50_000:
+                self._sites.clear()
+            number = self._sites[name] = int(row[0])
+        return number
+
+    def _begin(self) -> None:
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN")
+
+
+def _digest(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return text.encode()
+
+
+def merged(old: Job | None, news: Job, now: float, settings: Settings) -> Job:
+    """The visit after one more request: what the news say, and what stays of the old one."""
+    outcome = news.get("OUTCOME")
+    last = news.get("LAST") or utc_text(now)
+    event = " ".join((last, outcome, news.get("STATUS") or "-", news.get("REASON"))).strip().replace(";", ",")
+    events = [*(old.get("EVENTS").split(";") if old and old.get("EVENTS") else []), event]
+    has_record = news.get("RECORD") == "1"
+    if outcome == "not-modified" and old is not None:
+        has_record = bool(old.get("RECORD"))
+    visit: dict[str, str | None] = {
+        "URL": news.url,
+        "OUTCOME": outcome,
+        "STATUS": news.get("STATUS"),
+        "REASON": news.get("REASON"),
+        "LAST": last,
+        "DUE": utc_text(next_due(old, news, now, settings)),
+        "TO": news.get("TO"),
+        "RECORD": "1" if has_record else "",
+        "SEED": news.get("SEED") or (old.get("SEED") if old else ""),
+        "DEPTH": news.get("DEPTH") or (old.get("DEPTH") if old else ""),
+        "SCOPES": merged_scopes(old.get("SCOPES") if old else "", news.get("SCOPES")),
+        "EVENTS": ";".join(events[-EVENTS:]),
+        "GONE": gone_since(old, news, last),
+    }
+    if has_record:
+        source = news if outcome == "ok" else old
+        visit |= {name: source.get(name) for name in _VALIDATORS} if source else {}
+    return Job({name: value for name, value in visit.items() if value})
+
+
+def gone_since(old: Job | None, news: Job, last: str) -> str:
+    """Since when a page has been gone, "" where it is not."""
+    if news.get("OUTCOME") != "gone":
+        return ""
+    return (old.get("GONE") if old else "") or last
+
+
+def next_due(old: Job | None, news: Job, now: float, settings: Settings) -> float:
+    """When to ask again, in epoch seconds: the revisit interval; a first 404 again after a day."""
+    first_gone = news.get("OUTCOME") == "gone" and news.get("STATUS") != "410" and not (old and old.get("GONE"))
+    if first_gone:
+        return now + settings.scheduler.gone_again_s
+    return now + settings.scheduler.revisit_s
+
+
+def scopes_of(text: str) -> dict[str, float]:
+    """The map of scope number to hops left from its text `3:1 7:*`."""
+    pairs = (pair.partition(":") for pair in text.split())
+    return {scope: float("inf") if left == "*" else float(left) for scope, _, left in pairs if left == "*" or left.isdigit()}
+
+
+def scopes_text(scopes: dict[str, float]) -> str:
+    """The text of a map of scope number to hops left."""
+    return " ".join(f"{scope}:{'*' if left == float('inf') else int(left)}" for scope, left in scopes.items())
+
+
+def merged_scopes(old: str, new: str) -> str:
+    """Both maps, with the more hops left where both know a scope."""
+    if old == new or not new:
+        return old
+    scopes = scopes_of(old)
+    for scope, left in scopes_of(new).items():
+        scopes[scope] = max(left, scopes.get(scope, -1.0))
+    return scopes_text(dict(list(scopes.items())[-SCOPES:]))
