@@ -29,6 +29,7 @@ from types import TracebackType
 from combine.keep.batch import this_boot
 
 SUFFIX = ".mark"
+FRESH = ".fresh"
 
 #: Deaths alone after which a record is not tried again.
 DEATHS = 3
@@ -109,6 +110,6 @@ class Marks:
 
     def _write(self) -> None:
         lines = "".join(f"dead {offset} {deaths}\n" for offset, deaths in sorted(self._deaths.items()))
-        fresh = self._path.with_suffix(".fresh")
+        fresh = self._path.with_suffix(FRESH)
         fresh.write_bytes(_NOBODY + lines.encode("ascii"))
         fresh.rename(self._path)

@@ -7,10 +7,12 @@ reliable locks, a path too long for a socket.  This module opens no database and
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import pwd
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -204,14 +206,16 @@ def create(path: Path) -> Home:
     return home
 
 
-def open_home(path: Path, environ: Mapping[str, str] = os.environ) -> Home:
+def open_home(path: Path, environ: Mapping[str, str] = os.environ, write: bool = True) -> Home:
     """Take a home into use; raises ConfigError, in one sentence, for everything that makes it unfit.
 
     Where a service manager gives a run directory ($RUNTIME_DIRECTORY), the sockets go there, and run/sockets points
-    to it so that commands outside the service find them.
+    to it so that commands outside the service find them. Without `write` only FORMAT is looked at: enough for readers.
     """
     home = Home(Path(os.path.abspath(path)))
     _check_format(home)
+    if not write:
+        return home
     _refuse_network(home.path)
     _check_writable(home)
     try:
@@ -265,7 +269,7 @@ def lock(home: Home, name: str) -> Lock:
         raise ConfigError(_unfit(path, error)) from None
     held = Lock(descriptor, path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock_patiently(descriptor)
         held.write(os.getpid())
     except BlockingIOError:
         pid, since = who_holds(path)
@@ -277,6 +281,16 @@ def lock(home: Home, name: str) -> Lock:
         held.close()
         raise ConfigError(_unfit(path, error)) from None
     return held
+
+
+def _flock_patiently(descriptor: int) -> None:
+    """Lock a pid file. Whoever only asks who holds it has it for a moment, so a held one is tried again for half a second."""
+    for _ in range(25):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(0.02)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def who_holds(path: Path) -> tuple[int, str]:

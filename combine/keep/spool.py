@@ -90,6 +90,7 @@ class Spool:
 
     def recover(self) -> int:
         """Put back into `new` what parsers left whose slots are free; answer how many batches."""
+        self._remove_orphans()
         moved = 0
         for slot in _names(self._home.spool_cur):
             if not is_slot_name(slot) or not (names := list(_batches(self._home.spool_cur / slot))):
@@ -117,15 +118,18 @@ class Spool:
         self._mark_file(batch.name).unlink(missing_ok=True)
 
     def fail(self, batch: Batch, offset: int, length: int, reason: str) -> Path:
-        """Copy one harvest to bad/, with its reason beside it; answer where it lies. The batch stays as it is."""
+        """Copy one harvest (a length of -1: all the rest) to bad/, its reason beside it; answer where.
+
+        The batch stays.
+        """
         with open(batch.path, "rb") as file:
             file.seek(offset)
-            data = file.read(length)
+            data = file.read(length if length >= 0 else None)
         place = self._home.spool_bad / f"{batch.name}-{offset}{SUFFIX}"
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = jcf.job(BATCH=batch.name, OFFSET=offset, REASON=reason, AT=at)
         for target, content in ((place.with_suffix(".jcf"), jcf.dump(line) + b"\n"), (place, data)):
-            fresh = self._home.spool_tmp / f"{batch.slot}-{target.name}"
+            fresh = self._home.tmp / f"{batch.slot}-{target.name}"
             fresh.write_bytes(content)
             fresh.rename(target)
         return place
@@ -150,6 +154,17 @@ class Spool:
                 cur, cur_bytes = cur + count, cur_bytes + size
         bad, _ = weigh(self._home.spool_bad, SUFFIX)
         return Sizes(new, cur, bad, new_bytes + cur_bytes)
+
+    def _remove_orphans(self) -> None:
+        """Remove marks of which a death came between a batch's end and theirs.
+
+        Marks are made after their batch is there.
+        """
+        marks = [name for name in _names(self._home.spool_cur) if Path(name).suffix in (guilt.SUFFIX, guilt.FRESH)]
+        alive = self.names() if marks else set()
+        for mark in marks:
+            if Path(mark).stem not in alive:
+                (self._home.spool_cur / mark).unlink(missing_ok=True)
 
     def _mark_file(self, name: str) -> Path:
         return self._home.spool_cur / (name + guilt.SUFFIX)

@@ -1,0 +1,94 @@
+"""Exports: the records as others read them, one at a time, in constant memory.
+
+JSON Lines is the record as `wir.as_json` says it. CSV has a column for each field under the same name; a value that
+may repeat or has columns is one cell of JSON, the same that JSON Lines has there, and a text's line ends stand within
+quotes (RFC 4180). Fields that this version does not know are in JSON Lines, and not in CSV, whose header comes before
+the first record.
+"""
+
+from __future__ import annotations
+
+import csv as csv_writer
+import difflib
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import orjson
+
+from combine.errors import UsageError
+from formats import wir
+from formats.wir import Record
+
+FORMATS = ("jsonl", "csv")
+
+#: The names of the fields in JSON and CSV, in the order of a record.
+NAMES: tuple[str, ...] = tuple(field.json for field in wir.FIELDS.values())
+
+_BY_EITHER_NAME = {field.name: field.json for field in wir.FIELDS.values()} | {name: name for name in NAMES}
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?")
+
+
+def select(names: Iterable[str]) -> tuple[str, ...]:
+    """The fields that are meant, by their names in WIR or in JSON, each once; raises UsageError for an unknown one."""
+    chosen: dict[str, None] = {}
+    for name in names:
+        known = _BY_EITHER_NAME.get(name)
+        if known is None:
+            near = difflib.get_close_matches(name, _BY_EITHER_NAME, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(NAMES)}"
+            raise UsageError(f"{name!r} is not a field of a record; {hint}")
+        chosen[known] = None
+    return tuple(chosen)
+
+
+def since(records: Iterable[Record], moment: str, by: str = "changed") -> Iterator[Record]:
+    """The records whose `changed` (or `checked`, or another time) is not before a moment: a UTC date, or date and time.
+
+    Raises UsageError at once where the moment is neither. A record without that time passes: nothing says that it is
+    old.
+    """
+    if not _MOMENT.fullmatch(moment):
+        raise UsageError(f"{moment!r} is not a time: write 2026-11-30 or 2026-11-30T08:00:00Z")
+    # Times of records are all written alike, so they compare as text.
+    return (record for record in records if (record.get(by) or "9") >= moment)
+
+
+def jsonl(records: Iterable[Record], fields: Sequence[str] = ()) -> Iterator[bytes]:
+    """One line of JSON a record, with these fields (as `select` answers them) or all."""
+    for record in records:
+        value = wir.as_json(record)
+        if fields:
+            value = {name: value[name] for name in fields if name in value}
+        yield orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def csv(records: Iterable[Record], fields: Sequence[str] = ()) -> Iterator[bytes]:
+    """A header, then one row a record, with these fields (as `select` answers them) or all.
+
+    An absent value is an empty cell.
+    """
+    names = tuple(fields) or NAMES
+    buffer = io.StringIO(newline="")
+    writer = csv_writer.writer(buffer)
+    writer.writerow(names)
+    yield _taken(buffer)
+    for record in records:
+        value = wir.as_json(record)
+        writer.writerow([_cell(value.get(name)) for name in names])
+        yield _taken(buffer)
+
+
+def _cell(value: object) -> str | int:
+    if value is None:
+        return ""
+    if isinstance(value, str | int):
+        return value
+    return orjson.dumps(value).decode("utf-8")
+
+
+def _taken(buffer: io.StringIO) -> bytes:
+    data = buffer.getvalue().encode("utf-8")
+    buffer.seek(0)
+    buffer.truncate()
+    return data
