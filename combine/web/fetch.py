@@ -1,0 +1,453 @@
+"""Ask for one URL, once, at the address that the lease names, and say what came of it.
+
+Theory of operation. One session of aiohttp serves all sites of a harvester. The scheduler resolves names; the lease
+carries the address, and three places see to it that nothing else is spoken to: `fetch` judges the address, the resolver
+hands out only the leased one, and the socket factory (which aiohttp calls for literal addresses too) makes sockets only
+to addresses of fetches under way. A kept connection is used again only if its other end is the leased address. Nothing
+is followed and nothing is tried again: each request counts for politeness, so the harvester decides about it. The
+network's failures are outcomes in `Fetched`, never exceptions; only cancellation leaves `fetch` otherwise.
+
+Limits. The status line and the fields are written anew from what the parser read: blanks around values and folded lines
+are lost. A server that is slow to send its header is stopped by the limit of the whole fetch only.
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_reqrep import ClientRequest, ClientResponse
+from yarl import URL
+
+from combine import __version__
+from combine.config import Settings
+from combine.web import retry_after
+from combine.web.addresses import Allowed, Refused, canonical
+from combine.web.body import Body, read_body
+from formats.hrf import Harvest
+from formats.jcf import Job
+
+#: Seconds an idle connection is kept: less than the 5 s of Apache and Node, so that a request seldom meets a closing
+#: one.
+KEEP_S = 4.0
+
+#: A longest field and a most of fields that together bound the memory a header can take before `header_bytes` is
+#: checked.
+FIELD_BYTES = 32 * 1024
+FIELDS = 256
+
+#: Bytes read of an answer that leaves no harvest, so that its connection can be kept.
+UNKEPT_BYTES = 64 * 1024
+
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+CODINGS = "gzip, deflate, br, zstd"
+
+_FAILED = frozenset({408, 425, 429})
+_GONE = frozenset({404, 410})
+_REDIRECT = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What came of one request.
+
+    `harvest` is None where it failed; a spilled body lies in `body_path` and not in the harvest.
+    """
+
+    outcome: str
+    status: int = 0
+    reason: str = ""  # one word: connect timeout tls reset http dns address url status
+    detail: str = ""  # a sentence for people
+    harvest: Harvest | None = None
+    body_path: Path | None = None
+    body_length: int = 0
+    location: str = ""  # of a redirect, as received
+    after_s: float | None = None  # from Retry-After
+    took_ms: int = 0
+    ended: float = 0.0  # CLOCK_BOOTTIME: politeness counts from here
+    peer: str = ""
+
+
+class Fetcher:
+    """A harvester's one HTTP client.
+
+    Invariant: it holds a socket only to addresses that `fetch` was given and `allowed` permits.
+    """
+
+    def __init__(self, settings: Settings, allowed: Allowed, spill_dir: Path, prefix: str = "body") -> None:
+        self._settings = settings
+        self._limits = settings.harvest
+        self._allowed = allowed
+        self._spill_dir = spill_dir
+        self._prefix = prefix
+        self._spilled = 0
+        self._leased = _Leased()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Fetcher:
+        """Open the session; it belongs to the running loop."""
+        limits = self._limits
+        connector = aiohttp.TCPConnector(
+            limit=0,
+            use_dns_cache=False,
+            resolver=self._leased,
+            socket_factory=self._leased.make_socket,
+            happy_eyeballs_delay=None,
+            keepalive_timeout=KEEP_S,
+            ssl=ssl.create_default_context(),
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            headers=self._headers(),
+            request_class=self._leased.request_class(),
+            timeout=aiohttp.ClientTimeout(
+                total=limits.fetch_s, sock_connect=limits.connect_s, sock_read=limits.first_byte_s
+            ),
+            max_line_size=min(FIELD_BYTES, limits.header_bytes),
+            max_field_size=min(FIELD_BYTES, limits.header_bytes),
+            max_headers=FIELDS,
+        )
+        # aiohttp asks again by itself where a kept connection died; a request that the site may have seen is ours to
+        # count.
+        self._session._retry_connection = False
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def fetch(
+        self, job: Job, address: str, *, robots: str, head_only: bool = False, body_limit: int | None = None
+    ) -> Fetched:
+        """Ask exactly once for the job's URL at `address`.
+
+        `robots` says how robots.txt was heeded and goes into the harvest.
+        """
+        asking = _Asking(job, robots, time.time(), time.monotonic())
+        try:
+            url = URL(job.url, encoded=True)
+            host, port = url.raw_host or "", url.port or 0
+            if not host or url.scheme not in ("http", "https"):
+                raise ValueError("no host")
+        except (ValueError, TypeError) as error:
+            return asking.refused("url", f"this URL cannot be asked for: {error}")
+        if not address:
+            return asking.failed("dns", f"{host} has no address")
+        address = canonical(address)
+        try:
+            self._allowed.check(host, address)
+        except Refused as refusal:
+            return asking.refused("address", str(refusal))
+        lease = self._leased.enter(host, port, address)
+        try:
+            return await self._ask(asking, url, lease, head_only, body_limit or self._limits.body_bytes)
+        finally:
+            self._leased.leave(lease)
+
+    async def _ask(self, asking: _Asking, url: URL, lease: _Lease, head_only: bool, body_limit: int) -> Fetched:
+        method = "HEAD" if head_only else "GET"
+        assert self._session is not None
+        headers = _conditions(asking.job)
+        response: ClientResponse | None = None
+        try:
+            try:
+                response = await self._session.request(method, url, headers=headers, allow_redirects=False)
+            except _OtherPeer:
+                # Nothing was sent, and that connection is closed: a new one goes to the leased address.
+                response = await self._session.request(method, url, headers=headers, allow_redirects=False)
+            return await self._read(asking, response, lease, body_limit)
+        except (aiohttp.ClientError, OSError, ValueError, Refused) as error:
+            reason, detail = _reason_of(error)
+            if reason == "address":
+                return asking.refused(reason, detail)
+            return asking.failed(reason, detail, peer=lease.peer)
+        finally:
+            if response is not None:
+                response.release()
+
+    async def _read(self, asking: _Asking, response: ClientResponse, lease: _Lease, body_limit: int) -> Fetched:
+        header = _header_of(response)
+        if len(header) > self._limits.header_bytes:
+            return asking.failed("http", f"the header is over {self._limits.header_bytes} bytes", peer=lease.peer)
+        location = _field(response, "Location")
+        conditional = (
+            "If-None-Match" in response.request_info.headers or "If-Modified-Since" in response.request_info.headers
+        )
+        outcome = outcome_of(response.status, bool(location), conditional)
+        if outcome == "failed":
+            await read_body(response, min(body_limit, UNKEPT_BYTES), self._limits.slowest_bytes_s)
+            after_s = _after(response)
+            detail = f"the answer was {response.status}"
+            return asking.failed("status", detail, status=response.status, after_s=after_s, peer=lease.peer)
+        spill = self._spill_path if asking.job.kind != "robots" else None
+        body = await read_body(
+            response, body_limit, self._limits.slowest_bytes_s, spill=spill, spill_bytes=self._limits.spill_bytes
+        )
+        if body.truncated in ("time", "disconnect") and not body.length:
+            reason = "timeout" if body.truncated == "time" else "reset"
+            return asking.failed(reason, "the body never came", status=response.status, peer=lease.peer)
+        return asking.answered(outcome, response, header, body, location, lease.peer)
+
+    def _spill_path(self) -> Path:
+        self._spilled += 1
+        return self._spill_dir / f"{self._prefix}.{self._spilled}"
+
+    def _headers(self) -> dict[str, str]:
+        agent = self._settings.agent
+        contact = f" (+{agent.url})" if agent.url else ""
+        headers = {
+            "User-Agent": f"{agent.name}/1{contact} combine-system/{__version__}",
+            "Accept": ACCEPT,
+            "Accept-Encoding": CODINGS,
+        }
+        if agent.email:
+            headers["From"] = agent.email
+        return headers
+
+
+def outcome_of(status: int, has_location: bool, conditional: bool) -> str:
+    """What an answer with this status is called. A 304 that nobody asked for leaves nothing to keep, so it failed."""
+    if 200 <= status < 300:
+        return "ok"
+    if status == 304:
+        return "not-modified" if conditional else "failed"
+    if status in _REDIRECT and has_location:
+        return "redirect"
+    if status in _GONE:
+        return "gone"
+    if status in _FAILED or not 300 <= status < 500:
+        return "failed"
+    return "refused"
+
+
+@dataclass(slots=True)
+class _Lease:
+    """One fetch under way: where it may connect, and to whom it spoke."""
+
+    host: str
+    port: int
+    address: str
+    peer: str = ""
+
+
+class _OtherPeer(Exception):
+    """A kept connection leads to another address than the leased one."""
+
+
+class _Leased(AbstractResolver):
+    """The leases of the fetches under way.
+
+    Invariant: no name leads anywhere, and no socket is made, but to their addresses.
+    """
+
+    def __init__(self) -> None:
+        self._by_place: dict[tuple[str, int], _Lease] = {}
+        self._addresses: dict[str, int] = {}
+
+    def enter(self, host: str, port: int, address: str) -> _Lease:
+        lease = _Lease(host, port, address)
+        self._by_place[host, port] = lease
+        self._addresses[address] = self._addresses.get(address, 0) + 1
+        return lease
+
+    def leave(self, lease: _Lease) -> None:
+        if self._by_place.get((lease.host, lease.port)) is lease:
+            del self._by_place[lease.host, lease.port]
+        left = self._addresses[lease.address] - 1
+        if left:
+            self._addresses[lease.address] = left
+        else:
+            del self._addresses[lease.address]
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The leased address, whatever a name server would say."""
+        lease = self._by_place.get((host, port))
+        if lease is None:
+            raise OSError(f"{host} is not leased")
+        family = socket.AF_INET6 if ":" in lease.address else socket.AF_INET
+        return [
+            ResolveResult(
+                hostname=host, host=lease.address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST
+            )
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def make_socket(self, addr_info: Any) -> socket.socket:
+        """Make the socket for a connection.
+
+        Raises Refused where its address is not one of those leased and permitted.
+        """
+        family, kind, protocol, _, sockaddr = addr_info
+        if canonical(str(sockaddr[0])) not in self._addresses:
+            raise Refused(f"{sockaddr[0]} is not the address that was leased")
+        made = socket.socket(family=family, type=kind, proto=protocol)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
+
+    def request_class(self) -> type[ClientRequest]:
+        """The requests of a session whose connections are checked just before use."""
+        by_place = self._by_place
+
+        class LeasedRequest(ClientRequest):
+            async def send(self, conn: Any) -> ClientResponse:
+                peername = conn.transport.get_extra_info("peername")
+                lease = by_place[self.url.raw_host or "", self.url.port or 0]
+                if peername is None or canonical(peername[0]) != lease.address:
+                    raise _OtherPeer
+                lease.peer = f"[{peername[0]}]:{peername[1]}" if ":" in peername[0] else f"{peername[0]}:{peername[1]}"
+                return await super().send(conn)
+
+        return LeasedRequest
+
+
+@dataclass(slots=True)
+class _Asking:
+    """One call of `fetch`: what it began with, and the three ways in which it ends."""
+
+    job: Job
+    robots: str
+    began: float
+    began_monotonic: float
+
+    def answered(
+        self, outcome: str, response: ClientResponse, header: bytes, body: Body, location: str, peer: str
+    ) -> Fetched:
+        took_ms = self._took_ms()
+        version = response.version
+        harvest = Harvest(
+            job=self.job,
+            outcome=outcome,
+            fetched=_utc(self.began),
+            protocol=f"HTTP/{version.major}.{version.minor}" if version else "",
+            elapsed_ms=took_ms,
+            peer=peer,
+            digest="sha1:" + base64.b32encode(body.sha1).decode(),
+            robots=self.robots,
+            truncated=body.truncated,
+            request=_request_of(response),
+            header=header,
+            body=body.data,
+        )
+        return Fetched(
+            outcome=outcome,
+            status=response.status,
+            reason="status" if outcome == "refused" else "",
+            harvest=harvest,
+            body_path=body.path,
+            body_length=body.length,
+            location=location if outcome == "redirect" else "",
+            after_s=_after(response) if response.status >= 300 else None,
+            took_ms=took_ms,
+            ended=_boottime(),
+            peer=peer,
+        )
+
+    def failed(
+        self, reason: str, detail: str, *, status: int = 0, after_s: float | None = None, peer: str = ""
+    ) -> Fetched:
+        return Fetched(
+            outcome="failed",
+            status=status,
+            reason=reason,
+            detail=detail,
+            after_s=after_s,
+            took_ms=self._took_ms(),
+            ended=_boottime(),
+            peer=peer,
+        )
+
+    def refused(self, reason: str, detail: str) -> Fetched:
+        harvest = Harvest(job=self.job, outcome="refused", fetched=_utc(self.began), robots=self.robots)
+        return Fetched(
+            outcome="refused", reason=reason, detail=detail, harvest=harvest, took_ms=self._took_ms(), ended=_boottime()
+        )
+
+    def _took_ms(self) -> int:
+        return int((time.monotonic() - self.began_monotonic) * 1000)
+
+
+def _conditions(job: Job) -> dict[str, str]:
+    headers = {}
+    if job.kind == "robots":
+        headers["Accept-Encoding"] = "identity"  # it is kept as received, for people to read
+    if (etag := job.get("ETAG")) and etag.isascii() and etag.isprintable():
+        headers["If-None-Match"] = etag
+    if (modified := job.get("LMOD")) and modified.isascii() and modified.isprintable():
+        headers["If-Modified-Since"] = modified
+    return headers
+
+
+def _reason_of(error: BaseException) -> tuple[str, str]:
+    detail = str(error) or type(error).__name__
+    if isinstance(error, Refused):
+        return "address", detail
+    if isinstance(error, (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError, ssl.SSLError)):
+        return "tls", detail
+    if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
+        return "connect", detail
+    if isinstance(error, TimeoutError):
+        return "timeout", "no answer in time"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "reset", "the server closed the connection without an answer"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "url", detail
+    if isinstance(error, (aiohttp.ClientResponseError, aiohttp.ClientPayloadError, ValueError)):
+        return "http", detail
+    return "reset", detail
+
+
+def _request_of(response: ClientResponse) -> bytes:
+    request = response.request_info
+    lines = [f"{request.method} {request.url.raw_path_qs} HTTP/1.1"]
+    lines.extend(f"{name}: {value}" for name, value in request.headers.items())
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
+
+
+def _header_of(response: ClientResponse) -> bytes:
+    version = response.version
+    number = f"{version.major}.{version.minor}" if version else "1.1"
+    first = f"HTTP/{number} {response.status} {response.reason or ''}".encode("utf-8", "surrogateescape")
+    fields = [name + b": " + value for name, value in response.raw_headers]
+    return b"\r\n".join([first, *fields, b"", b""])
+
+
+def _field(response: ClientResponse, name: str) -> str:
+    return str(response.headers.get(name, "")).strip()
+
+
+def _after(response: ClientResponse) -> float | None:
+    value = _field(response, "Retry-After")
+    if not value:
+        return None
+    # A date is meant by the server's own clock, which its Date tells.
+    now = time.time()
+    told = retry_after.date(_field(response, "Date"), now)
+    return retry_after.seconds(value, now if told is None else told)
+
+
+def _utc(moment: float) -> str:
+    milliseconds = int(moment * 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000)) + f".{milliseconds % 1000:03d}Z"
+
+
+def _boottime() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
