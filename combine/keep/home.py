@@ -7,20 +7,18 @@ reliable locks, a path too long for a socket.  This module opens no database and
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
-import pwd
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from combine.config import Settings
 from combine.errors import ConfigError
 from combine.keep import places
+from combine.keep.locks import Lock as Lock
+from combine.keep.locks import lock as lock
+from combine.keep.locks import who_holds as who_holds
 from combine.services import SERVICES
 
 FORMAT = "combine-home 1"
@@ -202,7 +200,7 @@ def create(path: Path) -> Home:
         if not is_home(home.path):
             home.format_file.write_text(FORMAT + "\n", encoding="ascii")
     except OSError as error:
-        raise ConfigError(_unfit(home.path, error)) from None
+        raise ConfigError(places.unfit(home.path, error)) from None
     return home
 
 
@@ -225,81 +223,9 @@ def open_home(path: Path, environ: Mapping[str, str] = os.environ, write: bool =
         if given and Path(given).is_dir():
             _point_to(home.run / "sockets", given)
     except OSError as error:
-        raise ConfigError(_unfit(home.path, error)) from None
+        raise ConfigError(places.unfit(home.path, error)) from None
     _refuse_long_path(home)
     return home
-
-
-class Lock:
-    """A pid file that is held; it is given back by `close`, or by the end of the process and of all that it forked."""
-
-    def __init__(self, descriptor: int, path: Path) -> None:
-        self.descriptor = descriptor
-        self.path = path
-
-    def fileno(self) -> int:
-        """The locked descriptor; a detaching process keeps it open."""
-        return self.descriptor
-
-    def write(self, pid: int) -> None:
-        """Say who holds it and since when; again after a fork that detaches."""
-        text = f"{pid}\n{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n".encode("ascii")
-        os.ftruncate(self.descriptor, 0)
-        os.pwrite(self.descriptor, text, 0)
-
-    def close(self) -> None:
-        """Give the lock back; the file stays, since unlinking it would let two hold one name."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
-
-    def __enter__(self) -> Lock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def lock(home: Home, name: str) -> Lock:
-    """Become the one `name` of this home, before its socket is bound; raises ConfigError saying who is it already."""
-    path = home.pid_file(name)
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise ConfigError(_unfit(path, error)) from None
-    held = Lock(descriptor, path)
-    try:
-        _flock_patiently(descriptor)
-        held.write(os.getpid())
-    except BlockingIOError:
-        pid, since = who_holds(path)
-        held.close()
-        raise ConfigError(
-            f"{name} runs already on {home.path} (pid {pid}, since {since}); nothing was changed"
-        ) from None
-    except OSError as error:
-        held.close()
-        raise ConfigError(_unfit(path, error)) from None
-    return held
-
-
-def _flock_patiently(descriptor: int) -> None:
-    """Lock a pid file. Whoever only asks who holds it has it for a moment, so a held one is tried again for half a second."""
-    for _ in range(25):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        time.sleep(0.02)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def who_holds(path: Path) -> tuple[int, str]:
-    """The pid and start time that a pid file names; (0, "unknown") where it says nothing."""
-    try:
-        pid, since = path.read_text(encoding="ascii").split()
-        return int(pid), since
-    except (OSError, ValueError):
-        return 0, "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +289,7 @@ def _check_format(home: Home) -> None:
     except (FileNotFoundError, NotADirectoryError):
         raise ConfigError(f"{home.path} is not a home; make one with: combine init {home.path}") from None
     except OSError as error:
-        raise ConfigError(_unfit(home.format_file, error)) from None
+        raise ConfigError(places.unfit(home.format_file, error)) from None
     if text != FORMAT:
         raise ConfigError(f"{home.format_file} says {text[:40]!r} and this program knows {FORMAT!r}: use a newer one")
 
@@ -372,7 +298,7 @@ def _check_writable(home: Home) -> None:
     for directory in (home.path, *home.directories()):
         if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
             code = errno.EROFS if os.statvfs(directory).f_flag & os.ST_RDONLY else errno.EACCES
-            raise ConfigError(_unfit(directory, OSError(code, os.strerror(code))))
+            raise ConfigError(places.unfit(directory, OSError(code, os.strerror(code))))
 
 
 def _point_to(link: Path, target: str) -> None:
@@ -382,19 +308,3 @@ def _point_to(link: Path, target: str) -> None:
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(target)
     fresh.rename(link)
-
-
-def _unfit(path: Path, error: OSError) -> str:
-    place = error.filename or path
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return f"{place} may not be written by user {_user()}: give it the directory, or use another home"
-    if error.errno == errno.EROFS:
-        return f"{place} is on a read-only file system: use another home"
-    return f"{place} cannot be used as a home: {error.strerror}"
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())

@@ -1,11 +1,10 @@
-"""Places: what kind of file system a path is on, and how much lies in a directory.
-
-Pure where it can be: the mount table is a parameter.
-"""
+"""Places: what kind of file system a path is on, how much lies in a directory, and why one cannot be used."""
 
 from __future__ import annotations
 
+import errno
 import os
+import pwd
 from pathlib import Path
 
 #: File systems on which flock, rename or fsync cannot be trusted among machines, as /proc/self/mountinfo names them.
@@ -63,6 +62,23 @@ def weigh(directory: Path, suffix: str) -> tuple[int, int]:
     except (FileNotFoundError, NotADirectoryError):
         return count, size
     return count, size
+
+
+def unfit(path: Path, error: OSError) -> str:
+    """Why a path cannot be used, as one sentence with the remedy."""
+    place = error.filename or path
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"{place} may not be written by user {_user()}: give it the directory, or use another home"
+    if error.errno == errno.EROFS:
+        return f"{place} is on a read-only file system: use another home"
+    return f"{place} cannot be used as a home: {error.strerror}"
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def _unescape(point: str) -> str:

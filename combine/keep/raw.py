@@ -83,7 +83,7 @@ class Raw:
                     yield directory / name
 
     def compress(self, before: date, count: int) -> int:
-        """Compress up to `count` batches of days before `before`, and answer how many: done a little at a time, at idle.."""
+        """Compress up to `count` batches of days before `before`; answer how many. A little at a time, at idle."""
         done = 0
         for day, directory in self._days():
             if day >= before:
