@@ -5,9 +5,9 @@
     name      = letter *( letter / digit )        ; case-insensitive, written in upper case
     value     = *( any character but LF CR TAB DQUOTE )
 
-The line is UTF-8 and at most LINE_BYTES long. Everything that the daemons say to one another is lines of JCF, so this is
-the one codec and the one target for fuzzing. Historical lines (Combine 1.x) end in a blank and hold raw ampersands; both
-are read, and so are repeated blanks and names in lower case.
+The line is UTF-8 and at most LINE_BYTES long. Everything that the daemons say to one another is lines of JCF, so this
+is the one codec and the one target for fuzzing. Historical lines (Combine 1.x) end in a blank and hold raw ampersands;
+both are read, and so are repeated blanks and names in lower case.
 
 The values of URL_VALUED stand as they are, and so do those of names that this module does not know: nobody can say here
 what a per cent sign means in them. In ENCODED the four characters that a value may not hold, and the per cent sign that
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 VERSION = "JCF/0.0"
 
-#: Bytes a line, without its LF. The longest URL (2,048) fits four times, with a long ETag and the rest; nginx takes 8 KiB.
+#: Bytes a line, without its LF. The longest URL (2,048) fits four times, with a long ETag; nginx takes lines of 8 KiB.
 LINE_BYTES = 16 * 1024
 
 #: Every parameter that has a meaning, and what it says. docs/formats.md gives the same in groups.

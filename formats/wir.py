@@ -1,19 +1,20 @@
-"""WIR, the Web Index Record: what was learned from one page, one file a record, one field a line.
+r"""WIR, the Web Index Record: what was learned from one page, one file a record, one field a line.
 
     record = "WIR/2.0" LF *( name ": " value LF )
     name   = lower-case letter *( lower-case letter / digit / "_" )
     value  = column *( TAB column )              ; UTF-8
-    column = *( any character but a control character; `\\` LF CR TAB are written `\\\\` `\\n` `\\r` `\\t` )
+    column = *( any character but a control character; `\` LF CR TAB are written `\\` `\n` `\r` `\t` )
 
 Fields stand in the order of FIELDS, which says of each whether it may come more than once, what its columns are, and
-what it is called in JSON. Fields that FIELDS does not know are kept, after the others. Control characters (C0, DEL, C1),
-U+2028 and U+2029 have no place in a record, and neither have surrogates: `record` drops them. This module never does I/O.
+what it is called in JSON. Fields that FIELDS does not know are kept, after the others. Other control characters (C0,
+DEL, C1), U+2028, U+2029 and surrogates have no place in a record: `record` drops them. A backslash before anything else
+than the four stands for itself, so that a value written by hand is never lost. This module never does I/O.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,16 +99,17 @@ FIELDS: dict[str, Field] = dict(
 )
 
 _ORDER = {name: place for place, name in enumerate(FIELDS)}
-_LAST = len(FIELDS)
+_UNKNOWN = len(FIELDS)
 _PLAIN = frozenset(name for name, known in FIELDS.items() if not known.columns)
 _SINGLE = frozenset(name for name, known in FIELDS.items() if not known.repeats)
+#: Keys of JSON that no unknown field may take.
+_TAKEN = frozenset(known.json for known in FIELDS.values()) - FIELDS.keys()
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_OTHER_VERSION = re.compile(r"WIR/[0-9.]{1,10}")
 _DROPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_DROPPED_IN_COLUMNS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_ESCAPED = str.maketrans({"\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
-_ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
+_ESCAPE = re.compile(r"\\([\\nrt])")
 _MEANING = {"\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
-_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,9 @@ class Link:
 class Record:
     """One record: its fields in the order of the file.
 
-    The value of a plain field is decoded text. The value of a field with columns is what `join` makes of them, and so is
-    the value of an unknown field, which is kept as it is written. Made by `record` or `parse`, which see to order and characters.
+    The value of a plain field is decoded text. The value of a field with columns is what `join` makes of them; that of
+    an unknown field is kept as it is written, for nobody can say whether it has columns. Invariant: made by `record` or
+    `parse`, which see to order and characters.
     """
 
     fields: tuple[tuple[str, str], ...] = ()
@@ -153,125 +156,146 @@ class Record:
         return self.get("id")
 
     def having(self, **changes: str | int | None) -> Record:
-        """The same record with one-value fields set, or left out ("" or None)."""
+        """The same record with one-value fields set, or left out ("" or None); other fields raise RecordError."""
+        for name in changes:
+            if name not in _SINGLE:
+                raise RecordError(f"{name[:40]!r} is not a WIR field of one value")
         kept = [pair for pair in self.fields if pair[0] not in changes]
-        kept.extend((name, str(value)) for name, value in changes.items() if value is not None)
-        return record(kept)
+        kept.extend(_clean((name, str(value)) for name, value in changes.items() if value is not None))
+        return Record(_in_order(kept))
 
 
 def join(columns: Iterable[object]) -> str:
     """Make one value of columns: each escaped, separated by TAB."""
-    return "\t".join(_escape(str(column)) for column in columns)
+    return "\t".join([_escape(str(column)) for column in columns])
 
 
 def split(value: str) -> tuple[str, ...]:
     """Take a value with columns apart: the reverse of `join`."""
+    if "\\" not in value:
+        return tuple(value.split("\t"))
     return tuple(_unescape(column) for column in value.split("\t"))
 
 
 def record(pairs: Iterable[tuple[str, str]]) -> Record:
-    """Make a record of names and values: puts them in order, drops empty values and what no record may hold."""
-    kept = []
-    for name, value in pairs:
-        never = _DROPPED if name in _PLAIN else _DROPPED_IN_COLUMNS
-        if not value.isprintable() and never.search(value):
-            value = never.sub("", value)
-        if value:
-            kept.append((name, value))
-    return Record(_in_order(kept))
+    """Make a record of names and values: puts them in order, leaves out empty values and what no record may hold.
+
+    Raises RecordError for a name that is none, and for a one-value field that is given twice.
+    """
+    return Record(_in_order(_clean(pairs)))
 
 
 def parse(data: bytes) -> Record:
     """Read one record; raises RecordError where the bytes are anything else."""
     first, _, rest = data.partition(b"\n")
     if first != VERSION.encode():
-        name = first[:40].decode("latin-1")
-        if re.fullmatch(r"WIR/[0-9.]+", name):
-            raise RecordError(f"{name} is not read here, only {VERSION}")
-        raise RecordError(f"a WIR record starts with the line {VERSION!r}, not with {name!r}")
+        line = first[:40].decode("latin-1")
+        if _OTHER_VERSION.fullmatch(line):
+            raise RecordError(f"{line} is not read here, only {VERSION}")
+        raise RecordError(f"a WIR record starts with the line {VERSION!r}, not with {line!r}")
     if not data.endswith(b"\n"):
-        raise RecordError("the WIR record does not end with a line end: its rest is missing")
+        raise RecordError(f"byte {len(data)}: the WIR record is cut off within a line")
     try:
         lines = rest.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise RecordError(f"byte {len(first) + 1 + error.start} of the WIR record is not UTF-8") from None
     lines.pop()
-    return Record(_in_order([_parse_line(number, line) for number, line in enumerate(lines, 2)]))
+    pairs: list[tuple[str, str]] = []
+    for line in lines:
+        name, separator, value = line.partition(": ")
+        if not separator:
+            raise RecordError(f"line {len(pairs) + 2} of a WIR record is 'name: value', not {line[:40]!r}")
+        pairs.append((name, _unescape(value) if "\\" in value and name in _PLAIN else value))
+    return Record(_in_order(pairs))
 
 
 def dump(value: Record) -> bytes:
     """Write one record; raises RecordError for what no record can hold."""
     lines = [VERSION]
     for name, text in value.fields:
-        if name in _PLAIN:
-            text = _escape(text)
-        lines.append(f"{name}: {text}")
+        lines.append(f"{name}: {_escape(text) if name in _PLAIN else text}")
     lines.append("")
+    whole = "\n".join(lines)
+    # A value with columns, and one of an unknown field, is written as it stands: it must be one line.
+    if whole.count("\n") != len(value.fields) + 1:
+        raise RecordError("a value with columns in a WIR record was not made by join: it holds a line end")
     try:
-        return "\n".join(lines).encode("utf-8")
+        return whole.encode("utf-8")
     except UnicodeEncodeError as error:
         raise RecordError(f"character {error.start} of the WIR record cannot be written in UTF-8") from None
 
 
 def as_json(value: Record) -> dict[str, Any]:
-    """The record as JSON knows it: plain values, arrays for what may repeat, objects for columns; absent fields left out."""
+    """The record as JSON has it: plain values, arrays of what may repeat, objects of columns, no absent fields.
+
+    A value that should be a number and is none stays text.
+    """
     result: dict[str, Any] = {}
     for name, text in value.fields:
         known = FIELDS.get(name)
         if known is None:
             result.setdefault(name, []).append("\t".join(split(text)))
-            continue
-        shown = _object(known, split(text)) if known.columns else _number(text) if known.numbers else text
-        if known.repeats:
-            result.setdefault(known.json, []).append(shown)
+        elif known.repeats:
+            result.setdefault(known.json, []).append(_json_value(known, text))
         else:
-            result[known.json] = shown
+            result[known.json] = _json_value(known, text)
     return result
 
 
+def _clean(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    kept: list[tuple[str, str]] = []
+    for name, value in pairs:
+        # isprintable is twenty times as fast as the pattern, and true of most values but for these two characters.
+        if not value.isprintable() and not value.replace("\n", " ").replace("\xa0", " ").isprintable():
+            value = _DROPPED.sub("", value)
+        if name not in _PLAIN:
+            value = value.replace("\n", r"\n").replace("\r", r"\r")
+        if value:
+            kept.append((name, value))
+    return kept
+
+
 def _in_order(pairs: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    ordered = sorted(pairs, key=lambda pair: _ORDER.get(pair[0], _LAST))
+    pairs.sort(key=_place)
     before = ""
-    for name, _ in ordered:
-        if name == before and name in _SINGLE:
-            raise RecordError(f"the WIR field {name} is given twice")
-        if name not in _ORDER and not _NAME.fullmatch(name):
-            raise RecordError(f"{name[:40]!r} is not a name of a WIR field")
+    for name, _ in pairs:
+        if name == before:
+            if name in _SINGLE:
+                raise RecordError(f"the WIR field {name} is given twice")
+        elif name not in _ORDER and (name in _TAKEN or not _NAME.fullmatch(name)):
+            raise RecordError(f"{name[:40]!r} is not the name of a WIR field")
         before = name
-    return tuple(ordered)
+    return tuple(pairs)
 
 
-def _parse_line(number: int, line: str) -> tuple[str, str]:
-    name, separator, value = line.partition(": ")
-    if not separator:
-        raise RecordError(f"line {number} of a WIR record is 'name: value', not {line[:40]!r}")
-    return name, _unescape(value) if name in _PLAIN else value
+def _place(pair: tuple[str, str]) -> int:
+    return _ORDER.get(pair[0], _UNKNOWN)
 
 
 def _escape(text: str) -> str:
-    if text.isprintable() and "\\" not in text:
+    if "\\" in text:
+        text = text.replace("\\", "\\\\")
+    if text.isprintable():
         return text
-    return text.translate(_ESCAPED)
+    return text.replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_decode_escape, text) if "\\" in text else text
+    return _ESCAPE.sub(_meaning, text)
 
 
-def _decode_escape(match: re.Match[str]) -> str:
-    meaning = _MEANING.get(match[1])
-    if meaning is None:
-        raise RecordError(f"{match[0]!r} is not an escape of WIR")
-    return meaning
+def _meaning(escape: re.Match[str]) -> str:
+    return _MEANING[escape[1]]
 
 
-def _object(known: Field, columns: Sequence[str]) -> dict[str, Any]:
-    return {
-        name: _number(text) if name in known.numbers else text
-        for name, text in zip(known.columns, columns, strict=False)
-    }
+def _json_value(known: Field, text: str) -> Any:
+    if not known.columns:
+        return _number(text) if known.numbers else text
+    columns = dict(zip(known.columns, split(text), strict=False))
+    if not known.numbers:
+        return columns
+    return {name: _number(column) if name in known.numbers else column for name, column in columns.items()}
 
 
 def _number(text: str) -> int | str:
-    """The number, or the text as it stands where somebody wrote something else there."""
     return int(text) if _NUMBER.fullmatch(text) else text
