@@ -1,0 +1,38 @@
+"""Detaching keepalive from the terminal and the session that started it: the one place that imports python-daemon."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import daemon
+
+from combine.errors import ConfigError
+
+
+def detach(output: Path, keep: Iterable[int] = ()) -> None:
+    """Go on in a session of its own, with stdout and stderr appended to `output`.
+
+    The calling process ends with exit code 0. All descriptors but those in `keep` are closed. Raises ConfigError, still in the caller's session, where `output`
+    cannot be opened.
+    """
+    mask = os.umask(0o022)
+    os.umask(mask)
+    try:
+        log = output.open("ab", buffering=0)
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be written: {error.strerror}") from None
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    context = daemon.DaemonContext(
+        detach_process=True,
+        files_preserve=list(keep),
+        stdout=log,
+        stderr=log,
+        umask=mask,
+        working_directory="/",
+        signal_map={},
+    )
+    context.open()
