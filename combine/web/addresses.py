@@ -107,6 +107,8 @@ class Allowed:
         self._networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
         for entry in entries:
             self._add(entry.strip())
+        # Asked before every request; a harvester has few hosts at a time.
+        self._covers = lru_cache(maxsize=4096)(self._covers_anew)
 
     def listed(self, host: str, address: str) -> bool:
         """Say whether this is a private address that the operator listed: such sites start without a delay."""
@@ -134,7 +136,7 @@ class Allowed:
         except ValueError:
             self._hosts.add(name)
 
-    def _covers(self, host: str, address: str) -> bool:
+    def _covers_anew(self, host: str, address: str) -> bool:
         if host.lower().removesuffix(".") in self._hosts:
             return True
         try:
