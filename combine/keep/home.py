@@ -30,8 +30,11 @@ FIRST_TOML = """\
 # The settings of this home. Every line is optional; `combine config` prints all of them with their present values.
 
 [agent]
-# Who you are, for the people whose sites you harvest. Without url and email a harvest of public hosts stops at 100
-pages. # name = "combine" # url = "https://example.org/our-harvester" # email = "harvester@example.org"
+# Who you are, for the people whose sites you harvest. Without url and email a harvest of public hosts
+# stops at 100 pages.
+# name = "combine"
+# url = "https://example.org/our-harvester"
+# email = "harvester@example.org"
 
 [harvest]
 # Addresses that are loopback, private or link-local are refused unless they are listed here.

@@ -68,13 +68,14 @@ def unfit(path: Path, error: OSError) -> str:
     """Why a path cannot be used, as one sentence with the remedy."""
     place = error.filename or path
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"{place} may not be written by user {_user()}: give it the directory, or use another home"
+        return f"{place} may not be written by user {user()}: give it the directory, or use another home"
     if error.errno == errno.EROFS:
         return f"{place} is on a read-only file system: use another home"
     return f"{place} cannot be used as a home: {error.strerror}"
 
 
-def _user() -> str:
+def user() -> str:
+    """The name of the user that this process runs as."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
