@@ -1,0 +1,264 @@
+"""Read a robots.txt as RFC 9309 does, forgiving what Google's parser forgives, and match URLs against it.
+
+Theory of operation. The file is read once for one product token: the rules of all groups that name it are merged, else
+those of `*`. Each pattern and each path is brought to one spelling (non-ASCII percent-encoded, needless encoding
+undone, hexadecimal digits in upper case), so that matching compares characters only. Rules are sorted by length,
+longest first and Allow before Disallow, so the first that matches decides. A pattern is cut at its `*` and its pieces
+are looked for from left to right, which takes time in proportion to the path for whatever pattern a site may write.
+
+Lenient as Google's: common misspellings, a missing colon, any kind of line end, a byte order mark or part of one.
+Nothing raises. Why this is own code and not a library is told in docs/decisions (robots parser).
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+#: Bytes read of a robots.txt; RFC 9309 2.5 asks for at least 500 KiB.
+LIMIT_BYTES = 512 * 1024
+
+#: Characters read of one line, the limit of Google's parser: eight times the longest URL of common browsers.
+LINE_CHARACTERS = 2083 * 8 - 1
+
+#: Seconds; a longer crawl-delay says "never" in other words, and a year says it too.
+LONGEST_DELAY_S = 366 * 86_400.0
+
+_END_OF_LINE = re.compile("\r\n|\n|\r")
+_BLANK = " \t\v\f\r\n"
+_TOKEN = re.compile("[A-Za-z_-]*")
+_NUMBER = re.compile(r"([0-9]{1,12})(?:[.,]([0-9]{1,9}))?")
+_WRITTEN = re.compile("%[0-9A-Fa-f]{2}|[^\x21-\x7e]")
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_MARKS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+#: How a key may begin, in lower case: what Google's parser forgives, the longer spellings first.
+_KEYS = (
+    ("user-agent", "agent"),
+    ("useragent", "agent"),
+    ("user agent", "agent"),
+    ("allow", "allow"),
+    ("disallow", "disallow"),
+    ("dissallow", "disallow"),
+    ("dissalow", "disallow"),
+    ("disalow", "disallow"),
+    ("diaslow", "disallow"),
+    ("diasllow", "disallow"),
+    ("disallaw", "disallow"),
+    ("sitemap", "sitemap"),
+    ("site-map", "sitemap"),
+    ("crawl-delay", "delay"),
+    ("crawldelay", "delay"),
+)
+
+
+class _Rule(NamedTuple):
+    length: int
+    allow: bool
+    pieces: tuple[str, ...]  # what stands between the `*`
+    to_end: bool  # a `$` ends the pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one robots.txt tells one agent. Invariant: `_rules` are in the order in which the first match decides."""
+
+    crawl_delay: float | None = None
+    sitemaps: tuple[str, ...] = ()
+    _rules: tuple[_Rule, ...] = ()
+    _beginnings: tuple[str, ...] = ()  # of all patterns: one look tells that none of them can match
+
+    @classmethod
+    def parse(cls, body: bytes, agent: str) -> Rules:
+        """Read the file for the product token `agent`; bytes that say nothing readable allow everything."""
+        reading = _Reading(agent)
+        for line in _lines(body):
+            reading.line(line)
+        group = reading.named if reading.is_named else reading.others
+        rules = sorted(set(group.rules), key=lambda rule: (-rule.length, not rule.allow))
+        beginnings = tuple(dict.fromkeys(rule.pieces[0] for rule in rules))
+        return cls(max(group.delays, default=None), tuple(dict.fromkeys(reading.sitemaps)), tuple(rules), beginnings)
+
+    def allows(self, url: str) -> bool:
+        """Say whether the URL may be asked for; robots.txt itself always may."""
+        path = path_of(url)
+        if path == "/robots.txt":
+            return True
+        path = _spelled(path).replace("*", "%2A").replace("$", "%24")
+        if not path.startswith(self._beginnings):
+            return True
+        for _, allow, pieces, to_end in self._rules:
+            if path.startswith(pieces[0]) and _matches(path, pieces, to_end):
+                return allow
+        return True
+
+
+class _Group:
+    """The rules gathered for one kind of agent."""
+
+    def __init__(self) -> None:
+        self.rules: list[_Rule] = []
+        self.delays: list[float] = []
+
+
+class _Reading:
+    """The state between two lines: for whom the lines that follow are."""
+
+    def __init__(self, agent: str) -> None:
+        self.named = _Group()
+        self.others = _Group()
+        self.sitemaps: list[str] = []
+        self.is_named = False
+        self._agent = agent.casefold()
+        self._groups: list[_Group] = []
+        self._has_rules = False  # the group has begun its rules, so that the next user-agent line begins another
+
+    def line(self, line: str) -> None:
+        key, value = _key_and_value(line)
+        if key == "agent":
+            self._take_agent(value)
+        elif key == "sitemap":
+            self.sitemaps.append(value)
+        elif key == "delay" and self._groups:
+            if (seconds := _seconds(value)) is not None:
+                for group in self._groups:
+                    group.delays.append(seconds)
+        elif key in ("allow", "disallow"):
+            # Rules before any user-agent line, and those of other agents, are nobody's; but they end a list of agents.
+            self._has_rules = True
+            for rule in _rules_of(value, key == "allow") if self._groups else ():
+                for group in self._groups:
+                    group.rules.append(rule)
+
+    def _take_agent(self, value: str) -> None:
+        if self._has_rules:
+            self._groups = []
+            self._has_rules = False
+        if value == "*" or (value[:1] == "*" and value[1] in _BLANK):
+            group = self.others
+        elif self._agent and _token(value).casefold() == self._agent:
+            group = self.named
+            self.is_named = True
+        else:
+            return
+        if group not in self._groups:
+            self._groups.append(group)
+
+
+def path_of(url: str) -> str:
+    """The path and query of a URL, from its first slash, without the fragment; `/` where it has none."""
+    start = 2 if url.startswith("//") else 0
+    scheme_end = url.find("://", start)
+    first = _first_of(url, start)
+    if scheme_end >= 0 and not 0 <= first < scheme_end:
+        first = _first_of(url, scheme_end + 3)
+    fragment = url.find("#", start)
+    if first < 0 or 0 <= fragment < first:
+        return "/"
+    path = url[first : fragment if fragment >= 0 else len(url)]
+    return path if path.startswith("/") else "/" + path
+
+
+def _first_of(url: str, start: int) -> int:
+    places = [place for place in (url.find(sign, start) for sign in "/?;") if place >= 0]
+    return min(places, default=-1)
+
+
+def _lines(body: bytes) -> list[str]:
+    cut = len(body) > LIMIT_BYTES
+    body = body[:LIMIT_BYTES]
+    for mark, encoding in _MARKS:
+        if body.startswith(mark):
+            body = body[2:].decode(encoding, "ignore").encode("utf-8")
+            break
+    else:
+        # A mark of which only the first bytes came through is skipped too.
+        for byte in codecs.BOM_UTF8:
+            if body[:1] != bytes([byte]):
+                break
+            body = body[1:]
+    lines = _END_OF_LINE.split(body.decode("latin-1"))  # each character is a byte, and non-ASCII ones will be encoded
+    if cut:
+        lines.pop()  # half a rule could forbid, or allow, everything
+    return lines
+
+
+def _key_and_value(line: str) -> tuple[str, str]:
+    line = line[:LINE_CHARACTERS].partition("#")[0].strip(_BLANK)
+    name, colon, value = line.partition(":")
+    if not colon:
+        # Some people forget the colon; with exactly two words on a line it is plain what they meant.
+        words = line.split()
+        if len(words) != 2:
+            return "", ""
+        name, value = words
+    return _key_of(name.strip(_BLANK)), value.strip(_BLANK)
+
+
+@lru_cache(maxsize=1024)
+def _key_of(name: str) -> str:
+    name = name.lower()
+    return next((key for spelling, key in _KEYS if name.startswith(spelling)), "")
+
+
+def _token(value: str) -> str:
+    match = _TOKEN.match(value)
+    return match[0] if match else ""
+
+
+def _seconds(value: str) -> float | None:
+    match = _NUMBER.match(value)
+    if not match:
+        return None
+    return min(float(f"{match[1]}.{match[2] or 0}"), LONGEST_DELAY_S)
+
+
+def _rules_of(value: str, allow: bool) -> list[_Rule]:
+    if not value:
+        return []  # an empty pattern matches nothing
+    value = _spelled(value)
+    rules = [_rule(value, allow)]
+    # Google's: to allow a directory's index page is to allow the directory.
+    directory, slash, name = value.rpartition("/")
+    if allow and slash and name.startswith("index.htm"):
+        rules.append(_rule(directory + "/$", allow))
+    return rules
+
+
+def _rule(pattern: str, allow: bool) -> _Rule:
+    to_end = pattern.endswith("$")
+    # A `$` before the end is a character like any other, and so spelled as in the paths.
+    pieces = (pattern[:-1] if to_end else pattern).replace("$", "%24").split("*")
+    return _Rule(len(pattern), allow, tuple(pieces), to_end)
+
+
+def _spelled(text: str) -> str:
+    return _WRITTEN.sub(_spelled_character, text) if _WRITTEN.search(text) else text
+
+
+def _spelled_character(match: re.Match[str]) -> str:
+    code = match[0]
+    if len(code) == 3:
+        character = chr(int(code[1:], 16))
+        return character if character in _UNRESERVED else code.upper()
+    octets = code.encode("latin-1") if code <= "\xff" else code.encode("utf-8", "surrogatepass")
+    return "".join(f"%{octet:02X}" for octet in octets)
+
+
+def _matches(path: str, pieces: tuple[str, ...], to_end: bool) -> bool:
+    # The caller saw that the path starts with the first piece. The leftmost place is enough for each further one.
+    place = len(pieces[0])
+    if len(pieces) == 1:
+        return place == len(path) or not to_end
+    for piece in pieces[1:-1]:
+        place = path.find(piece, place)
+        if place < 0:
+            return False
+        place += len(piece)
+    last = pieces[-1]
+    if to_end:
+        return path.endswith(last) and len(path) - len(last) >= place
+    return path.find(last, place) >= 0
