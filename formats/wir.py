@@ -257,7 +257,7 @@ def _clean(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _in_order(pairs: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     pairs.sort(key=_place)
-    before = ""
+    before: str | None = None
     for name, _ in pairs:
         if name == before:
             if name in _SINGLE:

@@ -10,9 +10,9 @@ from formats import hrf, jcf, wir
 #: The same examples every time, so that a red test is red for everybody.
 PROPERTY = settings(deadline=None, max_examples=150, derandomize=True, database=None)
 
-any_text = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
-line_text = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r\n"), max_size=60)
-quotable = st.text(st.characters(exclude_categories=("Cs",), exclude_characters='\r\n\t"'), max_size=60)
+any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+line_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=60)
+quotable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters='\r\n\t"'), max_size=60)
 
 jcf_names = st.from_regex(r"[A-Z][A-Z0-9]{0,12}", fullmatch=True) | st.sampled_from(sorted(jcf.PARAMETERS))
 

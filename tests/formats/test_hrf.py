@@ -110,7 +110,7 @@ def test_a_long_head_is_read() -> None:
         (changed(b"Outcome: ok", b"Outcome: ok\r"), f"byte {OUTCOME_AT}: a line of an HRF head is"),
         (changed(b"Outcome: ok", b"Out come: ok"), f"byte {OUTCOME_AT}: a line of an HRF head is"),
         (changed(b"Outcome: ok", b": ok"), f"byte {OUTCOME_AT}: a line of an HRF head is"),
-        (changed("ž".encode(), b"\xff"), f"byte {RECORD.index(b'\xc5')}: the HRF head is not UTF-8"),
+        (changed("ž".encode(), b"\xff"), f"byte {RECORD.index('ž'.encode())}: the HRF head is not UTF-8"),
         (changed(b"T08:00:00.123Z", b"T08:00:00Z"), "Fetched '2026-11-30T08:00:00Z' is not a time"),
         (changed(b"X-Later: ", b"Truncated: "), "Truncated 'ž' is not length, time or disconnect"),
         (changed(b"Elapsed-Ms: 0", b"Elapsed-Ms: 99999999999"), "is not a whole number up to 9999999999"),
