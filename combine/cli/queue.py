@@ -1,0 +1,185 @@
+"""The commands about the queue.
+
+Add, why, site. Each asks the scheduler, which is started for the question where it does not run.
+"""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import click
+
+from combine.cli import peers, run
+from combine.cli.records import key_of
+from combine.cli.screen import put, put_json, put_pairs, say
+from combine.cli.seeds import Wish, read
+from combine.cli.session import Session, command
+from combine.cli.started import Started
+from combine.cli.verdict import ask_why
+from combine.errors import EXIT_FINDING, CombineError, UsageError
+from combine.keep.home import Home
+from combine.keep.store import WirStore, is_id
+from formats.jcf import Job, job
+
+#: Seconds that `add` goes on where the scheduler says RETRY: a daemon that is being replaced is back by then.
+_ADD_WAIT_S = 30.0
+
+
+def explain(home: Home, url: str) -> dict[str, Any]:
+    """Why a URL was, or was not, fetched: what the scheduler, idbd and the store know of it."""
+    with peers.scheduler(home) as client:
+        why = ask_why(client, url)
+    path = WirStore(home).path(url)
+    return {
+        "url": url,
+        "state": why.row.get("STATE"),
+        "visit": _plain(why.visit, "kind", "url", "events") if why.visit else None,
+        "site": why.row.get("SITE"),
+        "reason": why.row.get("REASON"),
+        "record": str(path) if path.exists() else None,
+        **{name: value for name, value in _plain(why.row).items() if name in ("seed", "depth", "nrt", "next", "via")},
+        "events": [_plain(event, "kind") for event in why.events],
+    }
+
+
+def ask_site(home: Home, change: Job) -> dict[str, Any]:
+    """How a site stands, after a change to it if there is one in the line."""
+    with peers.scheduler(home) as client:
+        reply = client.call("SITE", [change])
+    return _plain(reply[0]) if reply else {}
+
+
+@command("add", settings=True)
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@click.option(
+    "-i", "--input", "file", type=click.File("r", encoding="utf-8"), help="A file of URLs or JCF lines; - for stdin."
+)
+@click.option("-l", "--depth", type=click.IntRange(0), help="Follow at most so many links from each URL.")
+@click.option("--same-domain", is_flag=True, help="Stay on the domains of the URLs, instead of on their hosts.")
+@click.option("--under", metavar="PREFIX", help="Stay under a URL prefix.")
+@click.option("--include", metavar="RE", multiple=True, help="Only URLs that match; may be given again.")
+@click.option("--exclude", metavar="RE", multiple=True, help="No URLs that match; may be given again.")
+@click.option("-w", "--delay", metavar="SECONDS", type=click.FloatRange(0), help="Seconds between requests to a site.")
+@click.option("--tag", metavar="TAG", default="", help="A tag for the records.")
+def add_command(
+    session: Session,
+    urls: tuple[str, ...],
+    file: IO[str] | None,
+    depth: int | None,
+    same_domain: bool,
+    under: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    delay: float | None,
+    tag: str,
+) -> int:
+    """Put URLs into the queue of a running harvest.
+
+    Lines of a file may be lines of JCF too; what such a line says of itself goes before the options.
+    """
+    if not urls and file is None:
+        raise click.UsageError("name a URL, or a file of them with -i")
+    seeds = read(urls, file)
+    wish = Wish(
+        scope=scope_of(same_domain, under),
+        depth=depth,
+        include=include,
+        exclude=exclude,
+        tag=tag,
+        delay="" if delay is None else f"{delay:g}",
+    ).checked()
+    home = session.home()
+    with Started(home, session.overrides) as started:
+        started.need("cabin", "hdb")
+        with peers.scheduler(home) as client:
+            loaded = run.load(client, seeds, wish, _ADD_WAIT_S)
+    for url, reason in loaded.refused.items():
+        say(f"combine: {url} was not taken: {reason}")
+    session.say(f"combine: {loaded.new:,} new in the queue, {loaded.known:,} known")
+    return EXIT_FINDING if loaded.refused else 0
+
+
+@command("why", json=True, settings=True)
+@click.argument("url")
+def why_command(session: Session, url: str) -> int:
+    """Say why a URL was, or was not, fetched."""
+    key = key_of(url)
+    home = session.home()
+    if is_id(key):
+        record = WirStore(home).get(key)
+        if record is None:
+            raise CombineError(f"there is no record {key}; name the URL")
+        key = record.url
+    with Started(home, session.overrides) as started:
+        started.need("cabin", "hdb")
+        found = explain(home, key)
+    if session.json:
+        put_json(found)
+    else:
+        _print_why(found)
+    return 0
+
+
+@command("site", json=True, settings=True)
+@click.argument("site", metavar="HOST[:PORT]|URL")
+@click.option("--block", is_flag=True, help="Ask it nothing any more.")
+@click.option("--unblock", is_flag=True, help="Ask it again.")
+@click.option(
+    "--delay", metavar="SECONDS", type=click.FloatRange(0), help="Seconds between requests to it, from now on."
+)
+def site_command(session: Session, site: str, block: bool, unblock: bool, delay: float | None) -> int:
+    """Say how a site stands, and brake or block it."""
+    if block and unblock:
+        raise click.UsageError("--block and --unblock cannot be combined")
+    name = site_name(site)
+    change = job(
+        SITE=name,
+        DELAY=None if delay is None else f"{delay:g}",
+        BLOCK="1" if block else "0" if unblock else None,
+    )
+    home = session.home()
+    with Started(home, session.overrides) as started:
+        started.need("cabin", "hdb")
+        found = ask_site(home, change)
+    if session.json:
+        put_json(found)
+    else:
+        put_pairs((name, str(value)) for name, value in found.items())
+    return 0
+
+
+def scope_of(same_domain: bool, under: str | None, same_host: bool = False) -> str:
+    """The SCOPE that the options mean; raises UsageError where they contradict one another."""
+    if same_domain + same_host + (under is not None) > 1:
+        raise UsageError("--same-host, --same-domain and --under cannot be combined")
+    return "domain" if same_domain else f"under:{under}" if under is not None else "host"
+
+
+def site_name(text: str) -> str:
+    """The name of the site that a person means by a host, HOST:PORT or a URL."""
+    from combine import urls
+
+    return urls.site_of(key_of(text if "://" in text else f"https://{text}"))
+
+
+def _plain(line: Job, *left_out: str) -> dict[str, Any]:
+    return {
+        name.lower(): int(value) if name in _NUMBERS and value.isdigit() else value
+        for name, value in line.params.items()
+        if name.lower() not in left_out
+    }
+
+
+_NUMBERS = frozenset(["STATUS", "DEPTH", "NRT", "QUEUED", "LEASED", "FETCHED", "DEAD", "REQUESTS", "FAILURES"])
+
+
+def _print_why(found: dict[str, Any]) -> None:
+    rows = [(name, found[name]) for name in ("url", "state", "site", "reason", "record") if found[name]]
+    rows += [
+        (name, found[name]) for name in ("seed", "depth", "via", "nrt", "next") if found.get(name) not in (None, "")
+    ]
+    put_pairs((name, str(value)) for name, value in rows)
+    for name, value in (found["visit"] or {}).items():
+        put(f"  visit {name}: {value}\n")
+    for event in found["events"]:
+        put("  " + "  ".join(str(value) for value in event.values() if value not in ("", None)) + "\n")

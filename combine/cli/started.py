@@ -1,0 +1,102 @@
+"""The units that a command started: they end with it, those that it found running go on.
+
+They are started in sessions of their own, so that Ctrl-C reaches only the command, and with the command as their owner,
+so that they stop by themselves when it dies without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+
+from combine.cli import units
+from combine.cli.peers import READY_S
+from combine.errors import CombineError
+from combine.keep.home import Home
+
+
+class NotStarted(CombineError):
+    """A unit did not start; it has said why on stderr."""
+
+    def __init__(self, unit: str, code: int) -> None:
+        super().__init__(f"{unit} could not be started")
+        self.exit_code = code
+
+
+class Started:
+    """Starts what is needed and does not run, and stops just that when it is left. Its `units` are those it started."""
+
+    def __init__(self, home: Home, overrides: tuple[str, ...] = (), workers: int = 0) -> None:
+        self.home = home
+        self.overrides = overrides
+        self.workers = workers
+        self.units: list[str] = []
+
+    def __enter__(self) -> Started:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def need(self, *wanted: str) -> list[str]:
+        """Start those of the units that do not run, together, and wait until they are ready.
+
+        Answers which ran already.
+        """
+        found = [unit for unit in wanted if unit in units.running(self.home.path)]
+        missing = [unit for unit in wanted if unit not in found]
+        # Noted before the start: what a Ctrl-C interrupts is stopped too.
+        self.units += missing
+        self._start(missing)
+        return found
+
+    def revive(self, say: Callable[[str], None]) -> None:
+        """Start again those whose keepalive is gone, and say so."""
+        alive = units.running(self.home.path)
+        dead = [unit for unit in self.units if unit not in alive]
+        for unit in dead:
+            say(f"combine: the keepalive of {unit} is gone; starting it again")
+        self._start(dead)
+
+    def stop(self) -> None:
+        """Stop what was started, within ten seconds; a second Ctrl-C does not wait."""
+        if not self.units:
+            return
+        try:
+            units.stop_units(self.home.path, self.units)
+        except KeyboardInterrupt:
+            self._kill()
+        self.units.clear()
+
+    def _start(self, missing: list[str]) -> None:
+        if not missing:
+            return
+        with ThreadPoolExecutor(len(missing)) as pool:
+            codes = list(pool.map(self._start_one, missing))
+        alive = units.running(self.home.path)
+        for unit, code in zip(missing, codes, strict=True):
+            if code and unit not in alive:
+                raise NotStarted(unit, code)
+
+    def _start_one(self, unit: str) -> int:
+        return units.start_unit(
+            self.home.path,
+            unit,
+            workers=self.workers if unit == "harvester" else 0,
+            overrides=self.overrides,
+            owner=os.getpid(),
+            wait_s=READY_S,
+        )
+
+    def _kill(self) -> None:
+        """The children die with their keepalive."""
+        for unit, pid in units.running(self.home.path).items():
+            if unit in self.units:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
