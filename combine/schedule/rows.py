@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS site(
 CREATE TABLE IF NOT EXISTS scope(id INTEGER PRIMARY KEY, text TEXT UNIQUE NOT NULL);
 CREATE TABLE IF NOT EXISTS seed(id INTEGER PRIMARY KEY, url TEXT UNIQUE NOT NULL, scope INTEGER NOT NULL, maxdepth INTEGER,
     tag TEXT NOT NULL DEFAULT '', delay TEXT NOT NULL DEFAULT '', budget TEXT NOT NULL DEFAULT '');
+CREATE INDEX IF NOT EXISTS seed_budget ON seed(budget);
 CREATE TABLE IF NOT EXISTS budget(name TEXT PRIMARY KEY, left INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lease(id INTEGER PRIMARY KEY, site INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL,
     boot TEXT NOT NULL, until REAL NOT NULL, delay REAL NOT NULL);
@@ -44,6 +45,7 @@ CREATE TABLE IF NOT EXISTS job(
 CREATE UNIQUE INDEX IF NOT EXISTS job_key ON job(site, h);
 CREATE INDEX IF NOT EXISTS job_ready ON job(site, prio, depth, seq) WHERE state = 0 AND kind <> 'relink';
 CREATE INDEX IF NOT EXISTS job_relink ON job(seq) WHERE state = 0 AND kind = 'relink';
+CREATE INDEX IF NOT EXISTS job_errand ON job(site) WHERE kind = 'robots' AND state = 0;
 CREATE INDEX IF NOT EXISTS job_later ON job(later) WHERE state = 1;
 CREATE UNIQUE INDEX IF NOT EXISTS job_fetch ON job(fetch) WHERE fetch > 0;
 CREATE INDEX IF NOT EXISTS job_lease ON job(lease) WHERE state = 2;
@@ -140,9 +142,13 @@ class Rows:
         statement = "INSERT INTO job(site, h, state, kind, prio, depth, seed, since, line) VALUES (?,?,0,?,?,?,?,?,?)"
         return int(self.db.execute(statement, (site, h, kind, prio, depth, seed, since, line)).lastrowid or 0)
 
-    def ready(self, site: int, count: int) -> list[Row]:
-        """The next jobs of a site: by priority, then breadth first, then age."""
-        return self._many("state = 0 AND kind <> 'relink' AND site = ? ORDER BY prio, depth, seq LIMIT ?", site, count)
+    def ready(self, site: int, count: int, spent: set[str]) -> list[Row]:
+        """The next jobs of a site whose runs' budgets are not spent: by priority, then breadth first, then age."""
+        where = "state = 0 AND kind <> 'relink' AND site = ?"
+        if spent:
+            marks = ",".join("?" * len(spent))
+            where += f" AND (kind <> 'page' OR seed NOT IN (SELECT id FROM seed WHERE budget IN ({marks})))"
+        return self._many(f"{where} ORDER BY prio, depth, seq LIMIT ?", site, *spent, count)
 
     def relinks(self, count: int) -> list[Row]:
         """The next relink jobs, oldest first."""
@@ -177,6 +183,10 @@ class Rows:
             counts.setdefault(site, {})[state] = count
         return counts
 
+    def errands(self) -> list[tuple[int, int]]:
+        """The sites that have queued robots jobs, and how many."""
+        return list(self.db.execute("SELECT site, count(*) FROM job WHERE kind = 'robots' AND state = 0 GROUP BY site"))
+
     def forced_since(self) -> str:
         """The SINCE of the forced round of which rows are left, "" if none."""
         row = self.db.execute("SELECT max(since) FROM job WHERE since <> '' AND state < 5").fetchone()
@@ -186,7 +196,9 @@ class Rows:
         """A new boot id: boot times mean nothing any more; waits begin again in full."""
         self.change("UPDATE job SET later = ? + wait WHERE state = 1", now)
         self.change("UPDATE job SET at = ? WHERE state = 3", now)
-        self.change("UPDATE site SET next = ? + rest, blocked = CASE WHEN block_s > 0 THEN ? + block_s ELSE 0 END", now, now)
+        self.change(
+            "UPDATE site SET next = ? + rest, blocked = CASE WHEN block_s > 0 THEN ? + block_s ELSE 0 END", now, now
+        )
 
     def _one(self, where: str, *values: object) -> Row | None:
         row = self.db.execute(f"SELECT {_COLUMNS} FROM job WHERE {where}", values).fetchone()
@@ -194,5 +206,3 @@ class Rows:
 
     def _many(self, where: str, *values: object) -> list[Row]:
         return [Row(*row) for row in self.db.execute(f"SELECT {_COLUMNS} FROM job WHERE {where}", values).fetchall()]
-
-

@@ -35,6 +35,7 @@ class Site:
     name: str
     state: str = EMPTY
     counts: list[int] = field(default_factory=lambda: [0] * 6)  # rows by state, as in `rows`
+    errands: int = 0  # queued robots jobs, which go although the site is blocked
     told: float | None = None  # the operator's delay
     auto: float | None = None  # the adapted delay of an `auto` run
     crawl: float = 0.0  # robots.txt's Crawl-delay
@@ -108,7 +109,7 @@ class Sites:
             state = LEASED
         elif site.ready == 0 or site.parked:
             state = EMPTY
-        elif until > now:
+        elif until > now and (site.shut or not site.errands):
             state = BLOCKED
             self._wake_at(site, until)
         elif not site.address or site.address_until <= now:

@@ -109,9 +109,7 @@ class Visits:
     def due(self, before: float, count: int, site: str = "", outcome: str = "") -> list[Job]:
         """Visits that are due before an epoch time, the most overdue first; or those of a site with an outcome."""
         if site:
-            rows = self._db.execute(
-                "SELECT line FROM visit WHERE site = (SELECT id FROM site WHERE name = ?)", (site,)
-            )
+            rows = self._db.execute("SELECT line FROM visit WHERE site = (SELECT id FROM site WHERE name = ?)", (site,))
             found = (jcf.parse_text(line) for (line,) in rows)
             return [visit for visit, _ in zip((v for v in found if v.get("OUTCOME") == outcome), range(count))]
         rows = self._db.execute("SELECT line FROM visit WHERE due < ? ORDER BY due LIMIT ?", (int(before), count))
@@ -232,7 +230,8 @@ def merged(old: Job | None, news: Job, now: float, settings: Settings) -> Job:
     outcome = news.get("OUTCOME")
     last = news.get("LAST") or utc_text(now)
     event = " ".join((last, outcome, news.get("STATUS") or "-", news.get("REASON"))).strip().replace(";", ",")
-    events = [*(old.get("EVENTS").split(";") if old and old.get("EVENTS") else []), event]
+    earlier = [known.get("EVENTS") for known in (old, news) if known is not None and known.get("EVENTS")]
+    events = [*";".join(earlier).split(";"), event] if earlier else [event]
     has_record = news.get("RECORD") == "1"
     if outcome == "not-modified" and old is not None:
         has_record = bool(old.get("RECORD"))
@@ -275,7 +274,9 @@ def next_due(old: Job | None, news: Job, now: float, settings: Settings) -> floa
 def scopes_of(text: str) -> dict[str, float]:
     """The map of scope number to hops left from its text `3:1 7:*`."""
     pairs = (pair.partition(":") for pair in text.split())
-    return {scope: float("inf") if left == "*" else float(left) for scope, _, left in pairs if left == "*" or left.isdigit()}
+    return {
+        scope: float("inf") if left == "*" else float(left) for scope, _, left in pairs if left == "*" or left.isdigit()
+    }
 
 
 def scopes_text(scopes: dict[str, float]) -> str:

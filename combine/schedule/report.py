@@ -1,0 +1,192 @@
+"""What the scheduler says of itself: the lines that STAT, SITE and WHY answer. Reads the frontier, changes nothing."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from combine.schedule.frontier import Frontier
+from combine.schedule.rows import DEAD, DEFERRED, FETCHED, LEASED, QUEUED, STATE_NAMES, STORED, Row, job_key
+from combine.schedule.seeds import UNLIMITED
+from combine.schedule.sites import BLOCKED, DUE, UNRESOLVED, WAITING, Site
+from combine.urls import host_of, site_of
+from formats import jcf
+from formats.jcf import Job
+
+#: Sites named in a STAT, those that hold up the end of a harvest.
+NAMED = 10
+
+
+def stat(frontier: Frontier, pages: int, size: int) -> list[Job]:
+    """The counters, the budgets, and the sites that wait for something."""
+    totals = [sum(site.counts[state] for site in frontier.sites) for state in range(6)]
+    totals = [total + relinks for total, relinks in zip(totals, frontier.relinks, strict=True)]
+    members = frontier.sites.members
+    now = frontier.clock.boot()
+    public = sum(
+        1 for site in frontier.sites if (site.counts[QUEUED] or site.counts[DEFERRED]) and is_public(frontier, site)
+    )
+    after = next_in(frontier)
+    first = jcf.job(
+        NAME="scheduler",
+        GATE=frontier.gate,
+        QUEUED=totals[QUEUED] + totals[DEFERRED],
+        LEASED=totals[LEASED],
+        FETCHED=totals[FETCHED] + totals[STORED],
+        DEAD=totals[DEAD],
+        UNRESOLVED=len(members[UNRESOLVED]),
+        WAITING=len(members[WAITING]),
+        DUE=len(members[DUE]),
+        LEASEDSITES=len(members["leased"]),
+        BLOCKED=len(members[BLOCKED]),
+        PUBLIC=public,
+        PAGES=pages,
+        BYTES=size,
+        NEXT=None if after is None else f"{after:.3f}",
+        IDLE=f"{max(now - frontier.idle_since, 0):.3f}",
+        SINCE=frontier.rows.forced_since() or None,
+        STALLED=frontier.stalled or None,
+    )
+    out = _out_by_budget(frontier)
+    budgets = [jcf.job(BUDGET=name, LEFT=max(left, 0), OUT=out.get(name, 0)) for name, left in frontier.seeds.budgets()]
+    waiting = islice((s for state in (BLOCKED, WAITING, UNRESOLVED) for s in members[state].values()), NAMED)
+    return [first, *budgets[:900], *(site_line(frontier, site) for site in waiting)]
+
+
+def is_public(frontier: Frontier, site: Site) -> bool:
+    """Is the site's host anything but a listed private one?"""
+    return not frontier.is_listed(site.host, site.address)
+
+
+def _out_by_budget(frontier: Frontier) -> dict[str, int]:
+    statement = (
+        "SELECT seed.budget, count(*) FROM job JOIN seed ON seed.id = job.seed WHERE job.state = 2 AND seed.budget <> ''"
+        " GROUP BY 1"
+    )
+    return dict(frontier.rows.db.execute(statement))
+
+
+def next_in(frontier: Frontier) -> float | None:
+    """Seconds until something may be handed out: 0 while work is under way, None where nothing waits."""
+    members = frontier.sites.members
+    under_way = any(site.counts[LEASED] or site.counts[FETCHED] or site.counts[STORED] for site in frontier.sites)
+    if under_way or sum(frontier.relinks[:5]) or members[DUE] or members[UNRESOLVED] or members["leased"]:
+        return 0.0
+    after = frontier.next_event()
+    return None if after is None else max(after - frontier.clock.boot(), 0.0)
+
+
+def site_line(frontier: Frontier, site: Site) -> Job:
+    """What is known of a site."""
+    now = frontier.clock.boot()
+    after = max(site.next, site.blocked) - now
+    lease = frontier.leases.get(site.lease)
+    return jcf.job(
+        SITE=site.name,
+        STATE="blocked" if site.shut else site.state,
+        DELAY=f"{frontier.delay(site):g}",
+        NEXT=f"{max(after, 0):.3f}",
+        QUEUED=site.counts[QUEUED] + site.counts[DEFERRED],
+        LEASED=site.counts[LEASED],
+        FETCHED=site.counts[FETCHED] + site.counts[STORED],
+        DEAD=site.counts[DEAD],
+        ADDR=site.address or None,
+        HOLDER=lease.holder.pid if lease else None,
+        REQUESTS=site.requests,
+        FAILURES=site.failures or None,
+        REASON="blocked by the operator"
+        if site.shut
+        else site.reason
+        if site.blocked > now or not site.address
+        else None,
+    )
+
+
+def why(frontier: Frontier, url: str, visit: Job | None) -> list[Job]:
+    """Why a URL was, or was not, asked: its row, its visit, its last outcomes."""
+    site = frontier.site_named(site_of(url))
+    row = frontier.rows.find(site.id, job_key("page", url)) if site else None
+    first = jcf.job(URL=url, SITE=site_of(url))
+    if row is not None and site is not None:
+        first = _row_line(frontier, first, row, site)
+    elif visit is not None:
+        first = first.having(STATE="stored", REASON=_visit_reason(visit), SEED=visit.get("SEED") or None)
+    else:
+        first = first.having(STATE="unknown", REASON=_unknown_reason(frontier, url))
+    events = ";".join(known for known in (visit.get("EVENTS") if visit else "", row.events if row else "") if known)
+    lines = [first]
+    if visit is not None:
+        lines.append(visit.without(("EVENTS",)).having(KIND="visit"))
+    if site is not None and row is None:
+        frontier.settle(site)
+    return lines + [_event_line(event) for event in events.split(";") if event]
+
+
+def _row_line(frontier: Frontier, first: Job, row: Row, site: Site) -> Job:
+    job = jcf.parse_text(row.line)
+    now = frontier.clock.boot()
+    after = max(row.later if row.state == DEFERRED else 0.0, site.next, site.blocked) - now
+    return first.having(
+        STATE=STATE_NAMES[row.state],
+        REASON=_row_reason(frontier, row, site),
+        SEED=job.get("SEED") or None,
+        VIA=job.get("VIA") or None,
+        DEPTH=row.depth,
+        NRT=row.nrt or None,
+        NEXT=f"{max(after, 0):.0f}" if row.state in (QUEUED, DEFERRED) else None,
+    )
+
+
+def _row_reason(frontier: Frontier, row: Row, site: Site) -> str:
+    now = frontier.clock.boot()
+    if row.state == DEAD:
+        return f"given up: {row.reason}"
+    if row.state == LEASED:
+        return "a harvester has it"
+    if row.state in (FETCHED, STORED):
+        return "it was fetched, and a parser is to store it"
+    if row.state == DEFERRED:
+        return f"try {row.nrt} failed ({row.reason}); the next in {max(row.later - now, 0):.0f} s"
+    if frontier.gate != "open":
+        return "the gate is paused"
+    if frontier.stalled:
+        return frontier.stalled
+    if site.shut:
+        return "its site is blocked by the operator"
+    if site.parked and frontier.seeds.left(frontier.seeds.get(row.seed)) < UNLIMITED:
+        return "its run's budget of pages is spent"
+    if site.state == BLOCKED:
+        return f"its site rests for {site.blocked - now:.0f} s: {site.reason}"
+    if site.state == UNRESOLVED:
+        return f"the address of {site.host} is being looked up"
+    if site.state == WAITING:
+        return f"its site may be asked again in {site.next - now:.1f} s"
+    return "it waits for its turn"
+
+
+def _visit_reason(visit: Job) -> str:
+    outcome, last = visit.get("OUTCOME"), visit.get("LAST")
+    words = {
+        "ok": "it was fetched and has a record",
+        "not-modified": "it had not changed",
+        "redirect": f"it redirects to {visit.get('TO') or 'nowhere'}",
+        "gone": f"it is gone ({visit.get('STATUS')})",
+        "refused": f"it was refused ({visit.get('REASON') or visit.get('STATUS')})",
+        "denied": "robots.txt forbids it",
+    }
+    return f"{words.get(outcome, outcome)} at {last}; due again {visit.get('DUE')}"
+
+
+def _unknown_reason(frontier: Frontier, url: str) -> str:
+    if frontier.exclusions.forbids(url):
+        return "the exclude file forbids it"
+    seeds = frontier.rows.db.execute("SELECT id FROM seed LIMIT 1000").fetchall()
+    if not seeds:
+        return "no seed was ever given"
+    if any(frontier.seeds.get(number).scope.admits(url) for (number,) in seeds):
+        return "no page that was stored links to it within its seed's depth"
+    return f"{host_of(url)} is outside the scope of every seed"
+
+
+def _event_line(event: str) -> Job:
+    time, outcome, status, *reason = event.split(" ", 3) + [""] * 3
+    return jcf.job(KIND="event", TIME=time, OUTCOME=outcome, STATUS=status.strip("-") or None, REASON=reason[0] or None)

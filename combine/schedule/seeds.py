@@ -1,0 +1,165 @@
+"""The seeds: what the operator gave, with scope, depth, pace and budget. Rows of the cabin's seed table, cached by URL and number.
+
+A later ADD of a seed widens it: its rules are added to the scope, a larger MAXDEPTH wins, none at all wins over any. Scopes have numbers,
+and the same rules have the same number, so a visit can say for which scopes its links were offered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from combine.errors import Rejected
+from combine.schedule import scope as scopes
+from combine.schedule.rows import Rows
+from combine.schedule.scope import Rule, Scope
+from formats.jcf import Job
+
+UNLIMITED = float("inf")
+
+#: Cached seeds; above, the cache starts anew.
+CACHE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """One seed. `maxdepth` is None where its links are followed however far; `delay` is "", "auto" or seconds."""
+
+    id: int
+    url: str
+    scope_id: int
+    scope: Scope
+    maxdepth: int | None
+    tag: str
+    delay: str
+    budget: str
+
+    def left(self, depth: int) -> float:
+        """The hops left at a depth."""
+        return UNLIMITED if self.maxdepth is None else float(self.maxdepth - depth)
+
+
+class Seeds:
+    """All seeds of a home."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._by_url: dict[str, Seed] = {}
+        self._by_id: dict[int, Seed] = {}
+        self.spent: set[str] = set()
+        self.is_refilled = False
+        self.reload()
+
+    def reload(self) -> None:
+        """Forget what is cached, and read which budgets are spent."""
+        self._by_url.clear()
+        self._by_id.clear()
+        self.spent = {name for (name,) in self._rows.db.execute("SELECT name FROM budget WHERE left <= 0")}
+
+    def find(self, url: str) -> Seed | None:
+        """The seed with a URL."""
+        return self._by_url.get(url) or self._read("url = ?", url)
+
+    def get(self, number: int) -> Seed:
+        """The seed with a number that a row holds."""
+        seed = self._by_id.get(number) or self._read("id = ?", number)
+        assert seed is not None, "a row's seed is in the seed table"
+        return seed
+
+    def put(self, url: str, line: Job) -> Seed:
+        """Add a seed, or widen it, as an ADD line says; raises Rejected for what it cannot mean."""
+        rule = scopes.seed_rule(line.get("SCOPE"), url, line.get("INCLUDE"), line.get("EXCLUDE"))
+        delay = line.get("DELAY")
+        if delay not in ("", "auto"):
+            line.seconds("DELAY")
+        limit = line.get("MAXDEPTH")
+        maxdepth = line.number("MAXDEPTH") if limit else None
+        old = self.find(url)
+        scope = old.scope.widened([rule]) if old else Scope((rule,))
+        if old is not None:
+            maxdepth = None if maxdepth is None or old.maxdepth is None else max(maxdepth, old.maxdepth)
+        budget = line.get("BUDGET")
+        if budget and line.get("LIMIT"):
+            self._open_budget(budget, line)
+        tag = line.get("TAG") or (old.tag if old else "")
+        self._write(url, scope, maxdepth, tag, delay, budget)
+        self.is_refilled = True
+        seed = self._read("url = ?", url)
+        assert seed is not None
+        return seed
+
+    def widen(self, seed: Seed, rule: Rule) -> Seed:
+        """Add a rule to a seed's scope."""
+        scope = seed.scope.widened([rule])
+        self._write(seed.url, scope, seed.maxdepth, seed.tag, seed.delay, seed.budget)
+        widened = self._read("url = ?", seed.url)
+        assert widened is not None
+        return widened
+
+    def spend(self, seed: Seed, pages: int) -> None:
+        """Take pages from a seed's budget, or give them back (negative)."""
+        if not seed.budget or not self._rows.change(
+            "UPDATE budget SET left = left - ? WHERE name = ?", pages, seed.budget
+        ):
+            return
+        (left,) = self._rows.db.execute("SELECT left FROM budget WHERE name = ?", (seed.budget,)).fetchone()
+        self._note_left(seed.budget, left)
+
+    def left(self, seed: Seed) -> float:
+        """How many pages a seed's run may still take."""
+        if not seed.budget:
+            return UNLIMITED
+        row = self._rows.db.execute("SELECT left FROM budget WHERE name = ?", (seed.budget,)).fetchone()
+        return float(row[0]) if row else UNLIMITED
+
+    def set_budget(self, name: str, left: int) -> None:
+        """Set how many pages a run may still take."""
+        self._rows.change("INSERT OR REPLACE INTO budget VALUES (?, ?)", name, left)
+        self._note_left(name, left)
+
+    def _note_left(self, name: str, left: int) -> None:
+        if left <= 0:
+            self.spent.add(name)
+        elif name in self.spent:
+            self.spent.discard(name)
+            self.is_refilled = True
+
+    def budgets(self) -> list[tuple[str, int]]:
+        """All budgets and what is left of each."""
+        return list(self._rows.db.execute("SELECT name, left FROM budget"))
+
+    def _open_budget(self, name: str, line: Job) -> None:
+        limit = line.number("LIMIT")
+        if limit < 0:
+            raise Rejected(f"LIMIT={limit} is below 0")
+        known = self._rows.db.execute("SELECT 1 FROM budget WHERE name = ?", (name,)).fetchone()
+        if known is None:
+            unused = "DELETE FROM budget WHERE name NOT IN (SELECT budget FROM seed)"
+            self._rows.change(unused)
+            self.set_budget(name, limit)
+
+    def _write(self, url: str, scope: Scope, maxdepth: int | None, tag: str, delay: str, budget: str) -> None:
+        text = scope.dump()
+        self._rows.change("INSERT OR IGNORE INTO scope(text) VALUES (?)", text)
+        (scope_id,) = self._rows.db.execute("SELECT id FROM scope WHERE text = ?", (text,)).fetchone()
+        self._rows.change(
+            "INSERT INTO seed(url, scope, maxdepth, tag, delay, budget) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(url) DO UPDATE"
+            " SET scope = excluded.scope, maxdepth = excluded.maxdepth, tag = excluded.tag, delay = excluded.delay,"
+            " budget = excluded.budget",
+            url, scope_id, maxdepth, tag, delay, budget,
+        )  # fmt: skip
+
+    def _read(self, where: str, value: object) -> Seed | None:
+        row = self._rows.db.execute(
+            "SELECT seed.id, url, scope, text, maxdepth, tag, delay, budget FROM seed JOIN scope ON scope.id = seed.scope"
+            f" WHERE seed.{where}",
+            (value,),
+        ).fetchone()
+        if row is None:
+            return None
+        number, url, scope_id, text, maxdepth, tag, delay, budget = row
+        seed = Seed(number, url, scope_id, scopes.load(text), maxdepth, tag, delay, budget)
+        if len(self._by_id) > CACHE:
+            self._by_id.clear()
+            self._by_url.clear()
+        self._by_id[number] = self._by_url[url] = seed
+        return seed
