@@ -1,7 +1,7 @@
 """The child's end of supervision: what a child is given, and the socketpair between it and keepalive.
 
-On the channel a child says READY and NOTE and answers PING by PONG. The parent that closes it, or dies, wants its child to
-stop. This module never blocks and never raises for the parent's sake.
+On the channel a child says READY and NOTE and answers PING by PONG. The parent that closes it, or dies, wants its child
+to stop. This module never blocks and never raises for the parent's sake.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from combine.errors import ConfigError
 def detach(output: Path, keep: Iterable[int] = ()) -> None:
     """Go on in a session of its own, with stdout and stderr appended to `output`.
 
-    The calling process ends with exit code 0. All descriptors but those in `keep` are closed. Raises ConfigError, still in the caller's session, where `output`
-    cannot be opened.
+    The calling process ends with exit code 0. All descriptors but those in `keep` are closed. Raises ConfigError, still
+    in the caller's session, where `output` cannot be opened.
     """
     mask = os.umask(0o022)
     os.umask(mask)

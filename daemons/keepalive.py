@@ -117,6 +117,7 @@ class Keepalive:
 
     def run(self) -> int:
         """Start all, look after them until told to stop, and stop them in order."""
+        self.home.status_file(self.options.unit).unlink(missing_ok=True)
         self._hear_signals()
         self._follow_owner()
         self._warm()

@@ -1,0 +1,306 @@
+"""keepalive with real processes: what a child does wrong, and what is left when somebody dies."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from combine.config import load
+from combine.errors import EXIT_CONFIG
+from combine.keep.home import Home
+from combine.status import read_status, running
+from tests.daemons.units import (
+    PATIENCE_S,
+    Watch,
+    all_running,
+    children,
+    does,
+    keepalive,
+    make_home,
+    told,
+    until,
+)
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return make_home(tmp_path)
+
+
+def pids(found: dict[str, dict[str, object]]) -> list[int]:
+    return [int(str(child["pid"])) for child in found.values()]
+
+
+def command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ").strip()
+
+
+def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> str:
+    """Stop a keepalive; returns its log. It must end well and in time."""
+    begun = time.monotonic()
+    process.send_signal(number)
+    _, log = process.communicate(timeout=PATIENCE_S)
+    assert 0 == process.returncode, log
+    assert time.monotonic() - begun < 5
+    return log
+
+
+def test_all_start_in_order_say_ready_and_are_named_on_their_command_line(home: Home) -> None:
+    reader, writer = os.pipe()
+    with keepalive(home, "hdb", "--workers", "2", "--ready-fd", str(writer), pass_fds=[writer]) as process:
+        os.close(writer)
+        assert select.select([reader], [], [], PATIENCE_S)[0]
+        assert b"ready\n" == os.read(reader, 100)
+        found = all_running(home, "hdb")
+        assert ["idbd", "parser-1", "parser-2"] == list(found)
+        for name, child in found.items():
+            assert f"combine: {name} --home {home.path}" == command_line(child["pid"])
+        assert f"combine: keepalive hdb --home {home.path}" == command_line(process.pid)
+        assert ["1", "2"] == [told(home, f"parser-{slot}")[0].split()[2] for slot in (1, 2)]
+        assert {"hdb": process.pid} == running(home.path)
+        [status] = read_status(home.path)
+        assert ("hdb", process.pid) == (status["unit"], status["pid"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", status["since"])
+        assert {"name", "pid", "since", "restarts", "state", "note", "last_exit"} == set(found["idbd"])
+        watch = Watch(pids(found))
+        log = end(process)
+        assert watch.all_gone()
+    os.close(reader)
+    assert "hdb is ready" in log
+    assert {} == running(home.path)
+    assert [] == read_status(home.path)
+
+
+def test_children_hold_nothing_of_their_parents(home: Home) -> None:
+    reader, writer = os.pipe()
+    with keepalive(home, "hdb", "--workers", "3", pass_fds=[writer]) as process:
+        found = all_running(home, "hdb")
+        for child in found.values():
+            held = {os.readlink(f"/proc/{child['pid']}/fd/{fd}") for fd in os.listdir(f"/proc/{child['pid']}/fd")}
+            assert 2 == len([place for place in held if place.startswith("socket:")]), held  # channel, events
+            assert not [place for place in held if "pidfd" in place or "eventpoll" in place or "hdb.pid" in place]
+            assert os.readlink(f"/proc/self/fd/{writer}") not in held
+        end(process)
+    os.close(reader)
+    os.close(writer)
+
+
+def test_stop_is_in_reverse_order_workers_first(home: Home) -> None:
+    with keepalive(home, "hdb", "--workers", "1") as process:
+        all_running(home, "hdb")
+        end(process)
+    ended = {name: (home.path / f"told-{name}").stat().st_mtime_ns for name in ("idbd", "parser-1")}
+    assert ["term"] == told(home, "idbd")[1:] == told(home, "parser-1")[1:]
+    assert ended["parser-1"] < ended["idbd"]
+
+
+def test_a_stubborn_child_is_killed_and_the_stop_is_in_time(home: Home) -> None:
+    for name in ("idbd", "parser-1", "parser-2"):
+        does(home, name, "stubborn")
+    with keepalive(home, "hdb", "--workers", "2") as process:
+        watch = Watch(pids(all_running(home, "hdb")))
+        log = end(process)
+        assert watch.all_gone()
+    assert 3 == log.count("did not stop in time: it is killed")
+
+
+def test_a_second_interrupt_does_not_wait(home: Home) -> None:
+    home.config_file.write_text("[supervise]\nstop_s = 60\n")
+    does(home, "harvester-1", "stubborn")
+    with keepalive(home, "harvester", "--workers", "1") as process:
+        all_running(home, "harvester")
+        process.send_signal(signal.SIGINT)
+        until(lambda: children(home, "harvester")["harvester-1"]["state"] == "stopping")
+        end(process, signal.SIGINT)
+
+
+def test_a_silent_child_is_killed_and_replaced_and_why_is_said(home: Home) -> None:
+    does(home, "parser-1", "silent once")
+    with keepalive(home, "hdb", "--workers", "1") as process:
+        until(lambda: children(home, "hdb").get("parser-1", {}).get("restarts"))
+        child = all_running(home, "hdb")["parser-1"]
+        assert (1, "SIGKILL: silent for 0.4 s") == (child["restarts"], child["last_exit"])
+        log = end(process)
+    assert "parser-1 was silent for 0.4 s: it is killed and replaced" in log
+
+
+def test_a_stopped_child_is_killed_and_replaced(home: Home) -> None:
+    with keepalive(home, "harvester", "--workers", "1") as process:
+        before = all_running(home, "harvester")["harvester-1"]["pid"]
+        os.kill(before, signal.SIGSTOP)
+        until(lambda: children(home, "harvester")["harvester-1"]["pid"] not in (0, before))
+        assert all_running(home, "harvester")["harvester-1"]["restarts"]
+        end(process)
+
+
+def test_a_child_that_crashes_is_started_later_and_later_and_the_loop_is_named(home: Home) -> None:
+    does(home, "scheduler", "crash")
+    with keepalive(home, "cabin") as process:
+        until(lambda: children(home, "cabin").get("scheduler", {}).get("state") == "crash loop")
+        child = children(home, "cabin")["scheduler"]
+        assert "exit 70" == child["last_exit"]
+        assert "running" == children(home, "cabin")["logd"]["state"]
+        does(home, "scheduler", "")
+        assert all_running(home, "cabin")["scheduler"]["restarts"] >= 4
+        log = end(process)
+    assert "scheduler is in a crash loop" in log
+    assert "ValueError: as it was told" in log
+
+
+def test_the_end_of_a_life_is_no_fault(home: Home) -> None:
+    does(home, "harvester-1", "exit once")
+    with keepalive(home, "harvester", "--workers", "1") as process:
+        until(lambda: children(home, "harvester").get("harvester-1", {}).get("restarts"))
+        assert "exit 0" == all_running(home, "harvester")["harvester-1"]["last_exit"]
+        log = end(process)
+    assert "WARNING" not in log
+
+
+def test_what_a_child_waits_for_is_in_the_status_and_the_unit_is_not_ready(home: Home) -> None:
+    does(home, "harvester-1", "wait")
+    with keepalive(home, "harvester", "--workers", "1") as process:
+        until(lambda: children(home, "harvester").get("harvester-1", {}).get("note") == "waiting for its turn")
+        assert "starting" == children(home, "harvester")["harvester-1"]["state"]
+        does(home, "harvester-1", "")
+        assert "" == all_running(home, "harvester")["harvester-1"]["note"]
+        assert "harvester is ready" in end(process)
+
+
+def test_children_die_with_a_keepalive_that_is_killed(home: Home) -> None:
+    does(home, "idbd", "stubborn")
+    with keepalive(home, "hdb", "--workers", "2") as process:
+        watch = Watch(pids(all_running(home, "hdb")))
+        process.kill()
+        assert watch.all_gone()
+        process.communicate(timeout=PATIENCE_S)
+    assert {} == running(home.path)
+    assert [] == read_status(home.path)
+    with keepalive(home, "hdb", "--workers", "2") as process:
+        all_running(home, "hdb")
+        end(process)
+
+
+def test_a_unit_ends_with_its_owner(home: Home) -> None:
+    owner = subprocess.Popen(["sleep", "60"])
+    with owner, keepalive(home, "harvester", "--owner", str(owner.pid)) as process:
+        watch = Watch(pids(all_running(home, "harvester")))
+        owner.kill()
+        owner.wait()
+        assert watch.all_gone()
+        _, log = process.communicate(timeout=PATIENCE_S)
+        assert 0 == process.returncode
+    assert "harvester stops (its owner is gone)" in log
+
+
+def test_an_owner_whose_number_was_given_away_is_gone(home: Home) -> None:
+    with keepalive(home, "harvester", "--owner", f"{os.getpid()}:1") as process:
+        _, log = process.communicate(timeout=PATIENCE_S)
+        assert 0 == process.returncode
+    assert "its owner is gone" in log
+    assert [] == told(home, "harvester-1")
+
+
+def test_hup_rereads_daemons_hear_it_and_workers_are_replaced(home: Home) -> None:
+    with keepalive(home, "hdb", "--workers", "1") as process:
+        before = all_running(home, "hdb")
+        with home.config_file.open("a") as file:
+            file.write("[harvest]\nsites = 7\n")
+        process.send_signal(signal.SIGHUP)
+        until(lambda: len(told(home, "parser-1")) >= 3)
+        after = all_running(home, "hdb")
+        assert before["idbd"]["pid"] == after["idbd"]["pid"]
+        assert ["hup"] == told(home, "idbd")[1:]
+        assert ["term", "7"] == [told(home, "parser-1")[1], told(home, "parser-1")[2].split()[3]]
+        home.config_file.write_text("[nonsense]\n")
+        process.send_signal(signal.SIGHUP)
+        log = end(process)
+    assert "the settings were not reread" in log
+
+
+def test_a_second_start_says_who_runs_and_changes_nothing(home: Home) -> None:
+    with keepalive(home, "harvester") as process:
+        all_running(home, "harvester")
+        with keepalive(home, "harvester") as second:
+            _, log = second.communicate(timeout=PATIENCE_S)
+        assert EXIT_CONFIG == second.returncode
+        assert f"pid {process.pid}" in log
+        assert {"harvester": process.pid} == running(home.path)
+        end(process)
+
+
+@pytest.mark.parametrize("text", ["[nonsense]\n", "not toml"])
+def test_settings_that_cannot_be_read_end_it_at_once(home: Home, text: str) -> None:
+    home.config_file.write_text(text)
+    with keepalive(home, "harvester") as process:
+        _, log = process.communicate(timeout=PATIENCE_S)
+    assert EXIT_CONFIG == process.returncode
+    assert 1 == log.count("\n"), log
+
+
+def test_the_service_manager_hears_ready_status_watchdog_and_stopping(home: Home) -> None:
+    with _service_manager(home.path / "notify") as hear:
+        environ = {"NOTIFY_SOCKET": str(home.path / "notify"), "WATCHDOG_USEC": "200000"}
+        with keepalive(home, "harvester", "--workers", "1", environ=environ) as process:
+            said = [hear(), hear()]
+            while not {"READY=1", "WATCHDOG=1"} <= set(said):
+                said.append(hear())
+            assert "STATUS=harvester-1 starting" in said
+            end(process)
+        while said[-1] != "STOPPING=1":
+            said.append(hear())
+        assert 1 == said.count("READY=1")
+
+
+@contextlib.contextmanager
+def _service_manager(path: Path) -> Iterator[Callable[[], str]]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(str(path))
+        sock.settimeout(PATIENCE_S)
+        yield lambda: sock.recv(1000).decode()
+
+
+def test_a_full_disk_is_said_once_and_survived(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from daemons import keepalive as subject
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(subject, "write_status", full)
+    one = subject.Keepalive(home, subject.Options(home.path, "cabin"), load(home.path), [])
+    for _ in range(3):
+        one._write_status([])
+    one.selector.close()
+    assert 1 == caplog.text.count("the status file could not be written: No space left on device")
+
+
+def test_the_status_is_whole_json_at_every_moment(home: Home) -> None:
+    does(home, "scheduler", "crash")
+    with keepalive(home, "cabin") as process:
+        until(lambda: children(home, "cabin"))
+        for _ in range(300):
+            assert "cabin" == json.loads(home.status_file("cabin").read_text())["unit"]
+        end(process)
+
+
+def test_an_unknown_unit_is_a_usage_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "daemons.keepalive", "nonsense", "--home", "/"], capture_output=True, check=False
+    )
+    assert 2 == done.returncode
