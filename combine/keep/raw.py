@@ -128,8 +128,14 @@ def scan(path: Path) -> Iterator[tuple[int, int, Harvest]]:
             return
         frames = seekable.Frames(data)
         for number in range(len(frames)):
-            for offset, length, harvest in hrf.scan(frames.frame(number)):
-                yield frames.offset(number) + offset, length, harvest
+            start = frames.offset(number)
+            try:
+                harvest, length = hrf.parse_at(piece := frames.frame(number), 0)
+            except RecordError as error:
+                raise RecordError(f"the record at byte {start}: {error}") from None
+            if length != len(piece):
+                raise RecordError(f"the record at byte {start}: {len(piece) - length} bytes follow it in its frame")
+            yield start, length, harvest
 
 
 def compress_batch(path: Path) -> Path:

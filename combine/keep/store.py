@@ -47,7 +47,9 @@ class WirStore:
         return Path(self._place(key))
 
     def put(self, record: wir.Record) -> None:
-        """Write a record over what was there; raises OSError, and then nothing has changed."""
+        """Write a record over what was there; raises OSError or RecordError, and then nothing has changed."""
+        if record.id != record_id(record.url):
+            raise RecordError(f"{record.id[:40]!r} is not the id of {record.url[:200]!r}: the record is not written")
         place = self._place(record.id)
         self._written += 1
         fresh = f"{self._tmp}{self._written}"
