@@ -136,8 +136,16 @@ class _ToEvents(logging.Handler):
         self._events = events
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._events.event("log", STATE=record.levelname, DETAIL=sentence(record))
-        self._events.flush()
+        try:
+            self._events.event("log", STATE=record.levelname, DETAIL=sentence(record))
+            self._events.flush()
+        except (TypeError, ValueError):
+            # A sentence whose values do not fit it; `raiseExceptions` is off, so a log call never raises.
+            self.handleError(record)
+
+    def close(self) -> None:
+        self._events.close()
+        super().close()
 
 
 def configure_logging(name: str, home: Path | None = None, level: int = logging.INFO) -> None:
