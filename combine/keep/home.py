@@ -192,16 +192,15 @@ def create(path: Path) -> Home:
     _refuse_network(home.path)
     try:
         home.path.mkdir(parents=True, exist_ok=True)
-        if not is_home(home.path) and any(home.path.iterdir()):
+        if not is_home(home.path) and not _is_begun(home):
             raise ConfigError(f"{home.path} holds other files and is not a home: name a new or an empty directory")
         for directory in home.directories():
             directory.mkdir(exist_ok=True, mode=0o700 if directory == home.run else 0o777)
-        for file, text in ((home.config_file, FIRST_TOML), (home.exclude_file, FIRST_EXCLUDE)):
+        for file, text in _first_files(home).items():
             if not file.exists():
-                file.write_text(text, encoding="utf-8")
-        # FORMAT comes last: a directory becomes a home when it is complete.
-        if not is_home(home.path):
-            home.format_file.write_text(FORMAT + "\n", encoding="ascii")
+                fresh = _fresh(file)
+                fresh.write_text(text, encoding="utf-8")
+                fresh.rename(file)
     except OSError as error:
         raise ConfigError(places.unfit(home.path, error)) from None
     return home
@@ -261,11 +260,13 @@ def room(home: Home, settings: Settings) -> Room:
     limit = min(settings.keep.spool_bytes, total // 10)
     sentence = ""
     if free < reserve:
-        sentence = f"the disk of {home.path} has {free >> 20} MiB left and {reserve >> 20} MiB are kept free: make room"
+        sentence = (
+            f"the disk of {home.path} has {places.size(free)} left and {places.size(reserve)} are kept free: make room"
+        )
     elif disk.f_files and disk.f_favail < reserve_inodes:
         sentence = f"the disk of {home.path} has {disk.f_favail} inodes left and {reserve_inodes} are kept: make room"
     elif spool >= limit:
-        sentence = f"the spool holds {spool >> 20} MiB, its limit is {limit >> 20} MiB: parsers catch up first"
+        sentence = f"the spool holds {places.size(spool)}, its limit is {places.size(limit)}: parsers catch up first"
     return Room(free, reserve, disk.f_favail, reserve_inodes, spool, limit, sentence)
 
 
@@ -284,6 +285,22 @@ def _refuse_long_path(home: Home) -> None:
         raise ConfigError(
             f"{longest} has {size} bytes and a socket's path at most {SOCKET_PATH_BYTES}: use a shorter path"
         )
+
+
+def _first_files(home: Home) -> dict[Path, str]:
+    """What a home starts with. FORMAT comes last: a directory becomes a home when it is complete."""
+    return {home.config_file: FIRST_TOML, home.exclude_file: FIRST_EXCLUDE, home.format_file: FORMAT + "\n"}
+
+
+def _fresh(file: Path) -> Path:
+    return file.with_name(file.name + ".fresh")
+
+
+def _is_begun(home: Home) -> bool:
+    """Whether the directory is empty but for what an earlier `create` made before it met a full disk."""
+    files = _first_files(home)
+    own = {*home.directories(), *files, *(_fresh(file) for file in files)}
+    return all(path in own for path in home.path.rglob("*"))
 
 
 def _check_format(home: Home) -> None:

@@ -48,20 +48,27 @@ def file_system(path: Path, mounts: str) -> str:
 
 def weigh(directory: Path, suffix: str) -> tuple[int, int]:
     """How many files of a suffix a directory holds, and their bytes; none where there is no directory."""
-    count = size = 0
+    count = total = 0
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
                 if not entry.name.endswith(suffix):
                     continue
                 try:
-                    size += entry.stat(follow_symlinks=False).st_size
+                    total += entry.stat(follow_symlinks=False).st_size
                 except FileNotFoundError:
                     continue
                 count += 1
     except (FileNotFoundError, NotADirectoryError):
-        return count, size
-    return count, size
+        return count, total
+    return count, total
+
+
+def size(count: int) -> str:
+    """Bytes as people say them."""
+    if count >= 1 << 30:
+        return f"{count / (1 << 30):.1f} GiB"
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
 
 
 def unfit(path: Path, error: OSError) -> str:

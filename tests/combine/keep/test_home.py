@@ -15,6 +15,7 @@ from combine.errors import ConfigError
 from combine.keep import home as homes
 from combine.keep import places
 from combine.keep.home import Home, create, find, is_home, lock, open_home, room, who_holds
+from tests.combine.keep.faults import FaultyDisk
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -84,6 +85,37 @@ def test_create_refuses_a_directory_of_others(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds other files and is not a home"):
         create(tmp_path)
     assert ["thesis.tex"] == os.listdir(tmp_path)
+
+
+def test_create_refuses_a_directory_that_only_looks_like_a_home(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp" / "thesis.tex").write_text("")
+    with pytest.raises(ConfigError, match="holds other files and is not a home"):
+        create(tmp_path)
+
+
+def test_a_fault_at_any_call_of_create_is_mended_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultyDisk(monkeypatch)
+    for call in range(1, 100):
+        path = tmp_path / str(call)
+        disk.arm(call, errno.ENOSPC)
+        sentence = _sentence(path)
+        if not sentence:
+            break
+        assert sentence.endswith("No space left on device")
+        assert not is_home(path)
+        disk.arm(0, 0)
+        assert Settings() == config.load(create(path).path)
+        assert not list(path.rglob("*.fresh"))
+    assert call > 15
+
+
+def _sentence(path: Path) -> str:
+    try:
+        create(path)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def test_create_refuses_a_file(tmp_path: Path) -> None:
@@ -275,14 +307,14 @@ class Disk:
     ("disk", "spool_bytes", "sentence"),
     [
         ({}, 0, ""),
-        ({"f_bavail": 10}, 0, "has 0 MiB left and 1024 MiB are kept free"),
+        ({"f_bavail": 10}, 0, "has 40 KiB left and 1.0 GiB are kept free"),
         # 5 % of a small disk is less than the setting.
         ({"f_blocks": 2560, "f_bavail": 128}, 0, ""),
-        ({"f_blocks": 2560, "f_bavail": 127}, 0, "has 0 MiB left and 0 MiB are kept free"),
+        ({"f_blocks": 2560, "f_bavail": 127}, 0, "has 508 KiB left and 512 KiB are kept free"),
         ({"f_favail": 49_999}, 0, "has 49999 inodes left and 50000 are kept"),
         # btrfs counts no inodes.
         ({"f_files": 0, "f_favail": 0}, 0, ""),
-        ({}, 3000, "the spool holds 0 MiB, its limit is 0 MiB"),
+        ({}, 3000, "the spool holds 2 KiB, its limit is 1 KiB"),
     ],
 )
 def test_room_says_what_is_short(
