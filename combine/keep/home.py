@@ -145,7 +145,7 @@ class Home:
     def sockets(self) -> Path:
         """Where the sockets are: run/, or what run/sockets (a service manager's directory) points to if it is there."""
         elsewhere = self.run / "sockets"
-        return Path(os.readlink(elsewhere)) if elsewhere.is_dir() else self.run
+        return Path(os.readlink(elsewhere)) if elsewhere.is_symlink() and elsewhere.is_dir() else self.run
 
     def socket(self, name: str) -> Path:
         """The socket of a daemon."""
