@@ -1,0 +1,1 @@
+"""From bytes to a page: decompression, type, text, and what a page says. Nothing here fetches."""

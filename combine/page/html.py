@@ -1,0 +1,287 @@
+"""HTML as browsers read it: one parse into the tree of the HTML standard, one pass over it, what it says as values.
+
+The tree is lexbor's, with scripting off, as befits a reader that runs no scripts. A single pass over the nodes in
+document order gathers title, metas, headings, references and the visible text; measured, it costs less than a selector
+call for each. Theory of operation: the pass sees where a node starts, not where it ends. So each block marks the text
+that follows it, and a marked text starts a paragraph; a hidden element marks the texts inside, and they are left out.
+References stay as they are written: resolving them is the caller's. This module never does I/O and never runs a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
+
+from combine.page.nesting import bounded
+from combine.page.references import candidates
+
+_BREAK = "\0"  # never in a parsed text: the HTML standard drops NUL
+
+_BLOCKS = [
+    *("address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd", "details", "dialog", "dir"),
+    *("div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "html"),
+    *("legend", "li", "listing", "main", "menu", "nav", "ol", "optgroup", "option", "p", "plaintext", "pre", "search"),
+    *("section", "select", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul", "xmp"),
+]
+_HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
+_CELLS = ["td", "th"]
+#: Not shown where no script runs (HTML standard, 15.3.1), or shown as something else than the text inside.
+_HIDDEN = [
+    *("audio", "canvas", "datalist", "iframe", "noembed", "noframes", "object", "rp", "script", "style", "template"),
+    *("title", "video"),
+]
+
+
+@dataclass(slots=True)
+class Reference:
+    """A reference as the page writes it: kind, value of the attribute, words of rel, text."""
+
+    kind: str
+    href: str
+    rel: str = ""
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Document:
+    """What one HTML page says, before anything in it is resolved."""
+
+    title: str | None = None
+    language: str = ""
+    base: str | None = None
+    metas: list[tuple[str, str]] = field(default_factory=list)
+    equivalents: list[tuple[str, str]] = field(default_factory=list)  # meta http-equiv
+    headings: list[tuple[int, str]] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
+    text: str = ""
+
+
+def read(source: bytes, depth: int) -> Document:
+    """Read a page from its UTF-8 source; anything is a page."""
+    tree = LexborHTMLParser(bounded(source, depth), options=LexborDocumentOptions.WO_EVENTS.value)
+    document = Document()
+    root = tree.root
+    if root is None:
+        return document
+    attributes = root.attributes
+    document.language = attributes.get("lang") or attributes.get("xml:lang") or ""
+    going = _Pass(document)
+    if b" hidden" in source or b" HIDDEN" in source:
+        for node in tree.css("[hidden]"):
+            going.hide(node)
+    document.text = _paragraphs("".join(going.over(root)))
+    return document
+
+
+def visible_text(node: LexborNode) -> str:
+    """The text inside an element as a reader sees it, on one line."""
+    text = node.text(separator=_BREAK)
+    if _BREAK in text:
+        # Only where something else than inline elements is inside does the pass have to say where words end.
+        plain = node.css_first(_NOT_INLINE) is None
+        text = text.replace(_BREAK, "") if plain else "".join(_Pass(None).over(node)).replace(_BREAK, " ")
+    return " ".join(text.split())
+
+
+class _Pass:
+    """One pass over a tree, or over a part of it: then there is no document to gather into."""
+
+    def __init__(self, document: Document | None) -> None:
+        self.document = document
+        self.starting: set[int] = set()  # ids of texts that start a paragraph
+        self.left_out: set[int] = set()  # ids of texts that are hidden
+
+    def over(self, root: LexborNode) -> list[str]:
+        """Go over the nodes in document order and answer the visible pieces of text."""
+        # This loop runs for each of a thousand nodes a page: one look into one table says what an element asks for.
+        pieces: list[str] = []
+        add = pieces.append
+        starting, left_out = self.starting, self.left_out
+        role_of = _ROLES.get
+        for node in root.traverse(include_text=True):
+            tag = node.tag_id
+            if tag == _TEXT_ID:
+                text_id = node.mem_id
+                if text_id in starting:
+                    add(_BREAK)
+                if text_id not in left_out:
+                    add(node.text_content)  # type: ignore[arg-type]  # a text node has one
+                continue
+            role = role_of(tag)
+            if role is None:
+                continue
+            if role is _BLOCK:
+                add(_BREAK)
+                self.mark_end(node)
+            elif role is _CELL:
+                add(" ")
+            else:
+                add(role(self, node))
+        return pieces
+
+    def mark_end(self, block: LexborNode) -> None:
+        """Mark the text that follows a block, unless another block starts there or one around it ends there."""
+        node = block
+        while (after := node.next) is None:
+            parent = node.parent
+            if parent is None or parent.tag_id in _BREAKING:
+                return
+            node = parent
+        if after.tag_id == _TEXT_ID:
+            self.starting.add(after.mem_id)
+        elif after.tag_id not in _BREAKING:
+            for inside in after.traverse(include_text=True):
+                if inside.tag_id == _TEXT_ID:
+                    self.starting.add(inside.mem_id)
+                    return
+            self.mark_end(after)
+
+    def hide(self, element: LexborNode) -> None:
+        """Mark all text inside an element as not shown."""
+        for inside in element.traverse(include_text=True):
+            if inside.tag_id == _TEXT_ID:
+                self.left_out.add(inside.mem_id)
+
+
+def _block(going: _Pass, node: LexborNode) -> str:
+    raise AssertionError("a mark that the pass knows, never called")
+
+
+def _cell(going: _Pass, node: LexborNode) -> str:
+    raise AssertionError("a mark that the pass knows, never called")
+
+
+_BLOCK, _CELL = _block, _cell
+
+
+def _paragraphs(text: str) -> str:
+    """Collapse white space, and make one line end of each run of breaks."""
+    lines = [" ".join(words) for words in map(str.split, text.split(_BREAK)) if words]
+    return "\n".join(lines)
+
+
+def _hidden(going: _Pass, node: LexborNode) -> str:
+    going.hide(node)
+    return ""
+
+
+def _title(going: _Pass, node: LexborNode) -> str:
+    going.hide(node)
+    document = going.document
+    if document is not None and document.title is None and not _inside_svg(node):
+        document.title = " ".join(node.text().split())
+    return ""
+
+
+def _inside_svg(node: LexborNode) -> bool:
+    parent = node.parent
+    while parent is not None:
+        if parent.tag == "svg":
+            return True
+        parent = parent.parent
+    return False
+
+
+def _base(going: _Pass, node: LexborNode) -> str:
+    document = going.document
+    if document is not None and document.base is None:
+        document.base = node.attributes.get("href")
+    return ""
+
+
+def _meta(going: _Pass, node: LexborNode) -> str:
+    attributes = node.attributes
+    content = attributes.get("content")
+    document = going.document
+    if content is None or document is None:
+        return ""
+    if name := attributes.get("name") or attributes.get("property"):
+        document.metas.append((" ".join(name.lower().split()), " ".join(content.split())))
+    if equivalent := attributes.get("http-equiv"):
+        document.equivalents.append((equivalent.strip().lower(), content))
+    return ""
+
+
+def _heading(going: _Pass, node: LexborNode) -> str:
+    if going.document is not None:
+        going.document.headings.append((_LEVELS[node.tag_id], visible_text(node)))
+    going.mark_end(node)
+    return _BREAK
+
+
+def _anchor(going: _Pass, node: LexborNode) -> str:
+    document = going.document
+    if document is None:
+        return ""
+    attributes = node.attributes
+    href = attributes.get("href")
+    if href is None:
+        href = attributes.get("xlink:href")
+    if href is not None:
+        text = visible_text(node)
+        if not text and (picture := node.css_first("img[alt]")) is not None:
+            text = " ".join((picture.attributes.get("alt") or "").split())
+        document.references.append(Reference("a", href, attributes.get("rel") or "", text))
+    return ""
+
+
+def _referring(going: _Pass, node: LexborNode) -> str:
+    kind = node.tag or ""
+    if kind in _HIDDEN:
+        going.hide(node)
+    document = going.document
+    if document is None:
+        return ""
+    attributes = node.attributes
+    rel = attributes.get("rel") or ""
+    text = " ".join((attributes.get("alt") or attributes.get("title") or "").split())
+    for name in _ADDRESSES[kind]:
+        if value := attributes.get(name):
+            hrefs = candidates(value) if name.endswith("srcset") else (value,)
+            document.references.extend(Reference(kind, href, rel, text) for href in hrefs)
+    return ""
+
+
+_ADDRESSES = {
+    "area": ("href",),
+    "audio": ("src",),
+    "embed": ("src",),
+    "frame": ("src",),
+    "iframe": ("src",),
+    "img": ("src", "srcset"),
+    "input": ("src",),
+    "link": ("href", "imagesrcset"),
+    "object": ("data",),
+    "script": ("src",),
+    "source": ("src", "srcset"),
+    "track": ("src",),
+    "video": ("src", "poster"),
+}
+_NOT_INLINE = ",".join([*_BLOCKS, *_HEADINGS, *_CELLS, *_HIDDEN])
+
+
+def _tag_ids(names: Iterable[str]) -> list[int]:
+    """The numbers by which the parser knows elements, asked of itself: they differ between its versions."""
+    tree = LexborHTMLParser("")
+    return [tree.create_node(name).tag_id for name in names]
+
+
+def _text_id() -> int:
+    (text,) = LexborHTMLParser("<body>x").css("body")[0].iter(include_text=True)
+    return text.tag_id
+
+
+_Role = Callable[[_Pass, LexborNode], str]
+_TEXT_ID = _text_id()
+_LEVELS = {tag: level for level, tag in enumerate(_tag_ids(_HEADINGS), 1)}
+_BREAKING = frozenset(_tag_ids([*_BLOCKS, *_HEADINGS]))
+_ROLES: dict[int, _Role] = {
+    **dict.fromkeys(_tag_ids(_BLOCKS), _BLOCK),
+    **dict.fromkeys(_tag_ids(_CELLS), _CELL),
+    **dict.fromkeys(_tag_ids(_HIDDEN), _hidden),
+    **dict.fromkeys(_tag_ids(_ADDRESSES), _referring),
+    **dict.fromkeys(_LEVELS, _heading),
+    **dict(zip(_tag_ids(["a", "base", "meta", "title"]), (_anchor, _base, _meta, _title), strict=True)),
+}

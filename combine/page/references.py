@@ -1,0 +1,62 @@
+"""References that stand in other places than a plain attribute: srcset, meta refresh, the Link header, running text.
+
+Each function reads a value as its standard says and gives back references as they are written. Values that no standard
+allows give nothing. This module never does I/O.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: WHATWG HTML, "shared declarative refresh steps": digits, a separator, then perhaps `url=`, perhaps quotes.
+_REFRESH = re.compile(
+    r"""[\t\n\f\r ]*(?:([0-9]+)|(?=\.))[0-9.]*(?:(?=[;,\t\n\f\r ])[\t\n\f\r ]*[;,]?[\t\n\f\r ]*(.*))?""", re.DOTALL
+)
+_REFRESH_URL = re.compile(r"""[Uu][Rr][Ll][\t\n\f\r ]*=[\t\n\f\r ]*(.*)""", re.DOTALL)
+_CANDIDATE = re.compile(r"[\t\n\f\r ,]*([^\t\n\f\r ]+)([^,(]*(?:\([^)]*\)?[^,(]*)*)")
+_TEXT_URL = re.compile(r"""https?://[^\s<>"'`\\^{|}\x00-\x20]+""", re.IGNORECASE)
+_CLOSING = {")": "(", "]": "["}
+
+
+def candidates(srcset: str) -> list[str]:
+    """The addresses in a srcset attribute."""
+    found = []
+    at = 0
+    while match := _CANDIDATE.match(srcset, at):
+        href = match[1]
+        at = match.end()
+        if href.endswith(","):
+            # A comma right after the address ends this candidate: it has no descriptors.
+            at = match.end(1)
+            href = href.rstrip(",")
+        if href:
+            found.append(href)
+    return found
+
+
+def refresh(content: str) -> tuple[int, str] | None:
+    """Seconds and reference of a meta refresh, "" for the page itself; None where it is not one."""
+    match = _REFRESH.fullmatch(content)
+    if match is None:
+        return None
+    seconds, rest = int(match[1] or 0), match[2] or ""
+    url = _REFRESH_URL.match(rest)
+    reference = url[1] if url else rest
+    if url or rest:
+        quote = reference[:1]
+        if quote and quote in "\"'":
+            reference = reference[1:].partition(quote)[0]
+    return seconds, reference
+
+
+def urls_in(text: str, limit: int) -> list[str]:
+    """The http(s) URLs written out in a plain text, at most so many; punctuation after a URL is not part of it."""
+    found = []
+    for match in _TEXT_URL.finditer(text):
+        url = match[0].rstrip(".,;:!?*_~")
+        while url[-1:] in _CLOSING and url.count(url[-1]) > url.count(_CLOSING[url[-1]]):
+            url = url[:-1].rstrip(".,;:!?")
+        found.append(url)
+        if len(found) == limit:
+            break
+    return found
