@@ -94,6 +94,7 @@ class Scheduler:
     redirects: int = 10
     links_page: int = 2_000  # links of one page that become jobs
     url_bytes: int = 2_048
+    standing: bool = True  # ask again what is due; a one-shot harvest does not
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from combine.schedule.line import Line
 from combine.schedule.rows import DEAD, DEFERRED, FETCHED, LEASED, QUEUED, STORED, Row, Rows, job_key
 from combine.schedule.scope import Exclusions
 from combine.schedule.seeds import UNLIMITED, Seeds
-from combine.schedule.sites import BLOCKED, DUE, EMPTY, UNRESOLVED, Site, Sites
+from combine.schedule.sites import DUE, EMPTY, UNRESOLVED, Site, Sites
 from combine.schedule.visits import EVENTS, scopes_text
 from combine.urls import site_of
 from formats import jcf
@@ -82,11 +82,13 @@ class Frontier:
         self.exclusions = Exclusions()
         self.stalled = ""
         self.line = Line()
+        self.epoch = 0
         self.load()
 
     def load(self) -> None:
         """Derive all that is in memory from the rows."""
         now = self.clock.boot()
+        self.epoch += 1
         if self.rows.meta("boot") != self.clock.boot_id:
             self.rows.reboot(now)
             self.rows.set_meta("boot", self.clock.boot_id)
@@ -613,6 +615,12 @@ class Frontier:
         self.set_state(row, STORED, result=jcf.dump_text(news), lease=0)
         self._settle_row(row)
 
+    def requeue_batch(self, batch: str) -> None:
+        """A batch is lost: its rows are queued again."""
+        for row in self.rows.of_batch(batch):
+            self.set_state(row, QUEUED, fetch=0, lease=0, batch="")
+            self._settle_row(row)
+
     def untold(self, count: int) -> list[Row]:
         """Rows whose results idbd is to hear of."""
         return self.rows.stored(count)
@@ -685,11 +693,6 @@ class Frontier:
         self.block(site, politeness.back_off(self.settings.politeness, max(site.failures, 1), self.chance), reason)
         if site.id in self.sites.by_id:
             self.settle(site)
-
-    @property
-    def is_blocked_anywhere(self) -> bool:
-        """Does any site wait for the end of a block?"""
-        return bool(self.sites.members[BLOCKED])
 
 
 def _with_event(events: str, event: str) -> str:

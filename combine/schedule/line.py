@@ -1,4 +1,4 @@
-"""Our own line: do so many sites fail at once that the fault is ours?
+"""Our own line: whether so many sites fail at once that the fault is ours.
 
 When more than half, and at least ten, of the sites tried within a minute fail by DNS or connect, it is our own line: no failure is counted
 then, and one site every 30 seconds goes out as a probe. Pure.
@@ -6,7 +6,6 @@ then, and one site every 30 seconds goes out as a probe. Pure.
 
 from __future__ import annotations
 
-from collections import deque
 
 WINDOW_S = 60.0
 LEAST = 10

@@ -69,7 +69,7 @@ def next_in(frontier: Frontier) -> float | None:
     """Seconds until something may be handed out: 0 while work is under way, None where nothing waits."""
     members = frontier.sites.members
     under_way = any(site.counts[LEASED] or site.counts[FETCHED] or site.counts[STORED] for site in frontier.sites)
-    if under_way or sum(frontier.relinks[:5]) or members[DUE] or members[UNRESOLVED] or members["leased"]:
+    if under_way or any(frontier.relinks[:5]) or members[DUE] or members[UNRESOLVED] or members["leased"]:
         return 0.0
     after = frontier.next_event()
     return None if after is None else max(after - frontier.clock.boot(), 0.0)

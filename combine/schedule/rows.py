@@ -158,6 +158,10 @@ class Rows:
         """The rows that a lease still holds."""
         return self._many("state = 2 AND lease = ?", lease)
 
+    def of_batch(self, batch: str) -> list[Row]:
+        """The fetched rows whose harvests lie in a batch."""
+        return self._many("state = 3 AND batch = ?", batch)
+
     def stored(self, count: int) -> list[Row]:
         """Rows whose results idbd is to hear of, oldest first."""
         return self._many("state = 4 ORDER BY seq LIMIT ?", count)

@@ -1,0 +1,184 @@
+"""idbd: keep the last visits of URLs and sites, and answer what is known, due or the same.
+
+Takes   LOOKUP DUE SAME SITE FORGET of everyone, REMEMBER of the scheduler.
+Calls   nobody.
+Keeps   idb/visits.sqlite (URLs, one commit a tick), idb/sites.sqlite (the historical table of sites, JSON values).
+Fails   on a full disk it answers RETRY and forgets what was not committed.
+Limits  one process; a look-up costs some 10 µs; the table of sites is written behind, at most once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+import time
+from pathlib import Path
+
+from sqlitedict import SqliteDict
+
+from combine.channel import Channel, Context
+from combine.config import Settings
+from combine.errors import Rejected
+from combine.ipc.loop import run
+from combine.ipc.message import Message
+from combine.ipc.server import Request, Server, Verb, ok
+from combine.keep.home import Home, lock
+from combine.schedule.clock import epoch_of, utc_text
+from combine.schedule.visits import TURNED, Visits
+from combine.services import MESSAGE_LINES, SERVICES
+from combine.urls import site_of
+from formats import jcf
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two writes of the table of sites, and sites that wait for one at most.
+SITES_S, SITES_MOST = 1.0, 10_000
+
+
+class Idbd:
+    """The desk of idbd: verbs over Visits and the table of sites."""
+
+    service = SERVICES["idbd"]
+
+    def __init__(self, directory: Path, settings: Settings) -> None:
+        directory.mkdir(exist_ok=True)
+        self._visits = Visits(directory / "visits.sqlite", settings)
+        self._sites = SqliteDict(
+            str(directory / "sites.sqlite"), "site", encode=json.dumps, decode=json.loads, journal_mode="WAL"
+        )
+        self._site_news: dict[str, dict[str, str | int]] = {}
+        self._writer: asyncio.Task[None] | None = None
+
+    def verbs(self) -> dict[str, Verb]:
+        """The verbs of services.py."""
+        return {
+            "PING": self.ping,
+            "STAT": self.stat,
+            "LOOKUP": self.lookup,
+            "REMEMBER": self.remember,
+            "DUE": self.due,
+            "SAME": self.same,
+            "SITE": self.site,
+            "FORGET": self.forget,
+        }
+
+    async def ping(self, request: Request) -> Message:
+        """Alive."""
+        return ok(text="idbd")
+
+    async def stat(self, request: Request) -> Message:
+        """How many URLs, records and sites are known."""
+        counts = self._visits.counts()
+        return ok([jcf.job(NAME="idbd", URLS=counts["urls"], RECORDS=counts["records"], SITES=counts["sites"])])
+
+    async def lookup(self, request: Request) -> Message:
+        """The visits of URLs."""
+        return ok(self._visits.lookup(line.url for line in request.jobs()))
+
+    async def remember(self, request: Request) -> Message:
+        """Visits, from the scheduler."""
+        news = request.jobs()
+        if any(not line.url for line in news):
+            raise Rejected("a line of REMEMBER names a URL")
+        self._visits.remember(news, time.time())
+        for line in news:
+            if line.get("OUTCOME"):
+                self._note_site(line)
+        return ok()
+
+    async def due(self, request: Request) -> Message:
+        """Visits that are due before a time."""
+        asked = next(iter(request.jobs()), jcf.job(COUNT=MESSAGE_LINES))
+        before = epoch_of(asked.get("BEFORE")) if asked.get("BEFORE") else time.time()
+        count = min(max(asked.number("COUNT", MESSAGE_LINES), 1), MESSAGE_LINES)
+        return ok(self._visits.due(before, count, asked.get("SITE"), asked.get("OUTCOME")))
+
+    async def same(self, request: Request) -> Message:
+        """Does a digest have company, and must a removal be held?"""
+        lines = []
+        for line in request.jobs():
+            if line.get("DIGEST") and (other := self._visits.same(line.url, line.get("DIGEST"))):
+                lines.append(jcf.job(URL=line.url, SAME=other))
+            elif line.get("OUTCOME") in TURNED and self._visits.holds(line.url, time.time()):
+                lines.append(jcf.job(URL=line.url, HOLD="1"))
+        return ok(lines)
+
+    async def site(self, request: Request) -> Message:
+        """The last visit of sites."""
+        lines = []
+        for line in request.jobs():
+            name = line.get("SITE")
+            facts = self._site_news.get(name) or self._sites.get(name)
+            if facts:
+                lines.append(jcf.job(SITE=name, **facts))
+        return ok(lines)
+
+    async def forget(self, request: Request) -> Message:
+        """Remove visits."""
+        for line in request.jobs():
+            self._visits.forget(line.url)
+        return ok()
+
+    def commit(self) -> None:
+        """One sync for all that was remembered in a tick."""
+        self._visits.commit()
+
+    def recover(self, reason: str) -> None:
+        """Forget what was not committed; nothing else is in memory."""
+        self._visits.rollback()
+
+    def reread(self) -> None:
+        """Nothing of idbd's may change while it runs."""
+
+    async def start(self, server: Server) -> None:
+        """Write the table of sites behind."""
+        self._writer = asyncio.get_running_loop().create_task(self._write_sites())
+
+    async def stop(self) -> None:
+        """Write what waits, and close."""
+        if self._writer is not None:
+            self._writer.cancel()
+        self._flush_sites()
+        self._sites.close()
+        self._visits.close()
+
+    def _note_site(self, line: jcf.Job) -> None:
+        if len(self._site_news) >= SITES_MOST:
+            self._flush_sites()
+        name = site_of(line.url)
+        facts = self._site_news.get(name) or self._sites.get(name) or {"REQUESTS": 0}
+        facts |= {
+            "LAST": line.get("LAST") or utc_text(time.time()),
+            "OUTCOME": line.get("OUTCOME"),
+            "REQUESTS": int(facts["REQUESTS"]) + 1,
+        }
+        self._site_news[name] = facts
+
+    async def _write_sites(self) -> None:
+        while True:
+            await asyncio.sleep(SITES_S)
+            self._flush_sites()
+
+    def _flush_sites(self) -> None:
+        if not self._site_news:
+            return
+        try:
+            self._sites.update(self._site_news)
+            self._sites.commit()
+            self._site_news.clear()
+        except (OSError, sqlite3.Error) as error:
+            log.warning("the table of sites could not be written fault=%s", error)
+            if len(self._site_news) >= SITES_MOST:
+                self._site_news.clear()
+
+
+def main(context: Context) -> int:
+    """Run idbd until told to stop; gives the exit code."""
+    home = Home(context.home)
+    channel = Channel(context.channel)
+    with lock(home, "idbd"):
+        desk = Idbd(home.idb, context.settings)
+        run(Server(desk, home.socket("idbd")), channel)
+    return 0
