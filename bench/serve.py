@@ -4,8 +4,8 @@
 
 The first line on stdout is the address that it listens on. A line of the log says when a request began and when its
 answer was written (seconds of CLOCK_MONOTONIC), the method, the path and the status: enough to check manners by.
-A file `redirects` in the directory holds lines `/from /to`; it is not served. In robots.txt and sitemap.xml `{site}` stands
-for the server's own address, which both must name in full.
+A file `redirects` in the directory holds lines `/from /to`; it is not served. In robots.txt and sitemap.xml `{site}`
+stands for the server's own address, which both must name in full.
 
 Limits  a thread a connection: for tests and demonstrations, not for speed; `bench.web` is the fast one.
 """
