@@ -35,7 +35,7 @@ Ask = Callable[[Job, str], Awaitable[Fetched]]
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The answer for one job. One of `allowed`, `denied` and `closed` holds, or `redirect` says who must be asked first."""
+    """The answer for one job. One of `allowed`, `denied`, `closed` holds, or `redirect` says who is asked first."""
 
     allowed: bool = False
     denied: bool = False  # robots.txt forbids this URL

@@ -4,8 +4,8 @@ RFC 9309 says what each kind of answer means; where it says MAY, Combine takes t
 
     2xx             its rules hold, for a day at most; Cache-Control may shorten that
     4xx but 429     there are no rules (`open`)
-    all else        the file is unreachable: the last good copy serves for up to 30 days after it was fetched; without one
-                    the site is `closed` until the file is readable, or 30 days of trying have passed
+    all else        the file is unreachable: the last good copy serves for up to 30 days after it was fetched; without
+                    one the site is `closed` until the file is readable, or 30 days of trying have passed
 
 `standing` and `judge` are pure: the clock is a parameter. `RobotsStore` keeps, below robots/, the body as received and
 its facts beside it in one JCF line: <md5 of the origin> and <md5>.jcf, each written aside and renamed. An origin is
@@ -76,7 +76,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do with the origin's URLs: match them against `body` (rules), fetch them (open) or leave them (closed)."""
+    """What to do with the origin's URLs: match them with `body` (rules), fetch them (open), leave them (closed)."""
 
     state: str
     body: bytes = b""
@@ -151,8 +151,8 @@ def _good_for_s(cache_control: str, limits: Politeness) -> float:
 class RobotsStore:
     """The copies on disk: a file and a line of facts for each origin, read and written by many processes.
 
-    Invariant: a body is believed only with the facts that name its digest; after a power cut between the two renames the
-    file is asked for again.
+    Invariant: a body is believed only with the facts that name its digest; after a power cut between the two renames
+    the file is asked for again.
     """
 
     def __init__(self, root: Path) -> None:
