@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -36,3 +37,19 @@ def detach(output: Path, keep: Iterable[int] = ()) -> None:
         signal_map={},
     )
     context.open()
+
+
+def cap(limit_bytes: int) -> None:
+    """Keep what a detached process and its children write on stderr below a limit: the old part moves to `<name>.1`.
+
+    All of them append, so a file that is cut goes on at its new end, and nobody has to open it again.
+    """
+    try:
+        size = os.fstat(2).st_size
+        if size <= limit_bytes:
+            return
+        path = Path(os.readlink("/proc/self/fd/2"))
+        shutil.copyfile(path, path.with_name(path.name + ".1"))
+    except OSError:
+        return
+    os.ftruncate(2, 0)

@@ -9,18 +9,13 @@ import contextlib
 import fcntl
 import json
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from combine.errors import ConfigError
-from combine.keep.home import Home, Lock, lock, who_holds
+from combine.keep.home import Home
+from combine.keep.locks import who_holds
 from combine.services import UNITS
-
-#: Looks at a lock that is held, and seconds between two: together longer than a dying process takes to let go.
-LOOKS = 10
-LOOK_S = 0.03
 
 
 def write_status(home: Home, unit: str, status: Mapping[str, Any]) -> None:
@@ -67,13 +62,14 @@ def holder(path: Path) -> int:
     return 0
 
 
-def lock_patiently(home: Home, name: str) -> Lock:
-    """Take a pid file as `lock` does, but look again a few times: whoever asks `holder` has it for an instant."""
-    for _ in range(LOOKS):
-        with contextlib.suppress(ConfigError):
-            return lock(home, name)
-        time.sleep(LOOK_S)
-    return lock(home, name)
+def process_start(pid: int) -> str:
+    """When a process started, in ticks since boot: with the pid it names one process for ever; "" if it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    # The name, in parentheses, may hold anything; the start is the 22nd field.
+    return text.rpartition(")")[2].split()[19]
 
 
 def _read_one(home: Home, unit: str, pid: int) -> dict[str, Any]:

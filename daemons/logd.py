@@ -26,7 +26,7 @@ from combine.config import load
 from combine.errors import ConfigError
 from combine.eventlog import EventLog
 from combine.keep.home import Home
-from combine.status import lock_patiently
+from combine.keep.locks import lock
 from formats.jcf import RecordError, dump, job, parse
 
 log = logging.getLogger("logd")
@@ -150,7 +150,7 @@ def main(context: Context) -> int:
     channel = Channel(context.channel)
     keep = context.settings.keep
     events = EventLog(home.log, keep.log_bytes, keep.log_files)
-    with lock_patiently(home, "logd"), listen(home) as sock, selectors.DefaultSelector() as selector:
+    with lock(home, "logd"), listen(home) as sock, selectors.DefaultSelector() as selector:
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)

@@ -21,9 +21,10 @@ import click
 import combine
 from combine.config import Settings, load
 from combine.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FINDING, ConfigError
-from combine.keep.home import Home, find, is_home, open_home, who_holds
+from combine.keep.home import Home, find, is_home, open_home
+from combine.keep.locks import who_holds
 from combine.services import UNITS
-from combine.status import read_status
+from combine.status import process_start, read_status
 from combine.status import running as running
 
 #: Seconds that a start waits for the unit to be ready before it says what the unit waits for.
@@ -135,16 +136,7 @@ def _command(home: Path, unit: str, workers: int, overrides: tuple[str, ...], ow
     command = [sys.executable, "-P", "-m", "daemons.keepalive", unit, "--home", str(home), "--workers", str(workers)]
     for override in overrides:
         command += ["--set", override]
-    return [*command, "--owner", _owner(owner)] if owner else command
-
-
-def _owner(pid: int) -> str:
-    """`PID:START`, so that a number given to another process later does not count."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return str(pid)
-    return f"{pid}:{text.rpartition(')')[2].split()[19]}"
+    return [*command, "--owner", f"{owner}:{process_start(owner)}"] if owner else command
 
 
 def _environment() -> dict[str, str]:

@@ -14,14 +14,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from combine.config import load
+from combine.config import Settings
 from combine.errors import EXIT_CONFIG
 from combine.keep.home import Home
+from combine.notify import Notify
+from combine.report import Report
 from combine.status import read_status, running
+from combine.supervise import State
+from combine.upkeep import upkeep
+from daemons.keepalive import children_of
 from tests.daemons.units import (
     PATIENCE_S,
     Watch,
@@ -88,16 +94,18 @@ def test_all_start_in_order_say_ready_and_are_named_on_their_command_line(home: 
 
 def test_children_hold_nothing_of_their_parents(home: Home) -> None:
     reader, writer = os.pipe()
-    with keepalive(home, "hdb", "--workers", "3", pass_fds=[writer]) as process:
+    ready, given = os.pipe()
+    arguments = ("--workers", "3", "--ready-fd", str(given))
+    with keepalive(home, "hdb", *arguments, pass_fds=[writer, given]) as process:
         found = all_running(home, "hdb")
         for child in found.values():
             held = {os.readlink(f"/proc/{child['pid']}/fd/{fd}") for fd in os.listdir(f"/proc/{child['pid']}/fd")}
             assert 2 == len([place for place in held if place.startswith("socket:")]), held  # channel, events
             assert not [place for place in held if "pidfd" in place or "eventpoll" in place or "hdb.pid" in place]
-            assert os.readlink(f"/proc/self/fd/{writer}") not in held
+            assert not {os.readlink(f"/proc/self/fd/{fd}") for fd in (writer, given)} & held
         end(process)
-    os.close(reader)
-    os.close(writer)
+    for descriptor in (reader, writer, ready, given):
+        os.close(descriptor)
 
 
 def test_stop_is_in_reverse_order_workers_first(home: Home) -> None:
@@ -277,17 +285,91 @@ def _service_manager(path: Path) -> Iterator[Callable[[], str]]:
 def test_a_full_disk_is_said_once_and_survived(
     home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from daemons import keepalive as subject
-
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(subject, "write_status", full)
-    one = subject.Keepalive(home, subject.Options(home.path, "cabin"), load(home.path), [])
-    for _ in range(3):
-        one._write_status([])
-    one.selector.close()
+    report = Report(home, "cabin", None, Notify({}))
+    [logd, _] = children_of("cabin", 0, Settings())
+    with monkeypatch.context() as patch:
+        patch.setattr("combine.report.write_status", full)
+        for pid in (1, 2, 3):
+            report.tell([replace(logd, pid=pid)])
+    assert not home.status_file("cabin").exists()
+    report.tell([replace(logd, pid=4)])
+    assert 4 == json.loads(home.status_file("cabin").read_text())["children"][0]["pid"]
     assert 1 == caplog.text.count("the status file could not be written: No space left on device")
+
+
+def test_a_status_is_written_when_something_changed_and_not_before(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[object] = []
+    monkeypatch.setattr("combine.report.write_status", lambda *status: written.append(status))
+    report = Report(home, "cabin", None, Notify({}))
+    [logd, _] = children_of("cabin", 0, Settings())
+    for subject in (logd, logd, replace(logd, heard=1.0), replace(logd, note="waiting"), replace(logd, note="waiting")):
+        report.tell([subject])
+    assert 2 == len(written)
+
+
+def test_the_watchdog_is_fed_only_while_killed_children_go(tmp_path: Path, home: Home) -> None:
+    with _service_manager(tmp_path / "notify") as hear:
+        notify = Notify({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1"})
+        report = Report(home, "cabin", None, notify)
+        [logd, _] = children_of("cabin", 0, Settings())
+        stuck = replace(logd, state=State.STOPPING, killed=time.monotonic() - 60)
+        report.tell([stuck])
+        report.tell([logd])
+        assert ["STATUS=logd stopping", "STATUS=logd backing-off", "WATCHDOG=1"] == [hear(), hear(), hear()]
+
+
+@pytest.mark.parametrize(
+    ("environ", "watchdog_s"),
+    [
+        ({}, 0),
+        ({"WATCHDOG_USEC": "30000000"}, 15),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, 0),
+        ({"WATCHDOG_USEC": "soon"}, 0),
+    ],
+)
+def test_the_service_managers_wishes_are_taken_out_of_the_environment(
+    environ: dict[str, str], watchdog_s: float
+) -> None:
+    notify = Notify(environ)
+    assert watchdog_s == notify.watchdog_s
+    assert {} == environ
+    notify.say("READY=1")
+
+
+@pytest.mark.parametrize(
+    ("unit", "workers", "names"),
+    [
+        ("cabin", 5, ["logd", "scheduler"]),
+        ("hdb", 0, ["idbd", "parser-1", "parser-2"]),
+        ("hdb", 1, ["idbd", "parser-1"]),
+        ("harvester", 0, ["harvester-1"]),
+        ("harvester", 3, ["harvester-1", "harvester-2", "harvester-3"]),
+    ],
+)
+def test_the_children_of_a_unit(unit: str, workers: int, names: list[str]) -> None:
+    assert names == [child.name for child in children_of(unit, workers, Settings())]
+
+
+def test_upkeep_compresses_past_days_and_removes_what_is_too_old(home: Home) -> None:
+    for day in ("2020/01/01", "2020/01/02"):
+        (home.raw / day).mkdir(parents=True)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(upkeep(home, Settings()))
+    assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert [] == list(home.raw.iterdir())
+
+
+def test_an_output_file_is_capped(tmp_path: Path) -> None:
+    file = tmp_path / "cabin.out"
+    code = "import sys; from combine.daemonise import cap; sys.stderr.write('x' * 100); sys.stderr.flush(); cap(100)"
+    code += "; sys.stderr.write('y'); sys.stderr.flush(); cap(100); sys.stderr.write('z')"
+    with file.open("ab") as output:
+        subprocess.run([sys.executable, "-c", code], stderr=output, check=True)
+    assert ("z", "x" * 100 + "y") == (file.read_text(), file.with_name("cabin.out.1").read_text())
 
 
 def test_the_status_is_whole_json_at_every_moment(home: Home) -> None:
