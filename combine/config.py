@@ -28,9 +28,9 @@ DAY_S = 86400.0
 class Agent:
     """Who harvests: robots.txt is matched by `name`; without url and email a harvest of public hosts is limited."""
 
-    name: str = "combine"
-    url: str = ""
-    email: str = ""
+    name: str = "combine"  # product token: letters, - and _
+    url: str = ""  # page that tells site operators who asks and how to block it
+    email: str = ""  # whom they may write to
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class Harvest:
     body_bytes: int = 10 * MIB  # longest body taken; longer ones are cut and say so
     header_bytes: int = 64 * KIB  # longest status line and fields
     spill_bytes: int = 256 * KIB  # a body over this lies on disk while it comes in
-    connect_s: float = 10.0
-    first_byte_s: float = 30.0
+    connect_s: float = 10.0  # until connected, TLS included
+    first_byte_s: float = 30.0  # from the request to the first byte of the answer
     fetch_s: float = 120.0  # a whole fetch
     slowest_bytes_s: int = 1 * KIB  # slower than this over 30 s is given up
-    batch_records: int = 100
-    batch_bytes: int = 4_000_000
+    batch_records: int = 100  # a batch of harvests is handed to the parsers at this many records
+    batch_bytes: int = 4_000_000  # or at this size
     batch_s: float = 1.0  # after its first record a batch waits no longer
     anonymous_pages: int = 100  # of public hosts in one run, without agent.url and agent.email
-    anonymous_delay_s: float = 5.0
+    anonymous_delay_s: float = 5.0  # least delay of public hosts then
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +60,22 @@ class Politeness:
 
     mode: str = "fixed"  # fixed, or auto
     delay_s: float = 60.0  # fixed: the historical minute
-    auto_start_s: float = 5.0
-    auto_floor_s: float = 1.0
-    auto_ceiling_s: float = 60.0
-    auto_concurrency: float = 1.0
+    auto_start_s: float = 5.0  # auto: the first delay
+    auto_floor_s: float = 1.0  # auto: never below
+    auto_ceiling_s: float = 60.0  # auto: never above
+    auto_concurrency: float = 1.0  # auto: the delay tends to latency / this
     address_delay_s: float = 1.0  # between sites that share an address; 0 on listed private hosts
-    crawl_delay_report_s: float = 300.0
+    crawl_delay_report_s: float = 300.0  # a longer crawl-delay of a robots.txt is obeyed and reported
     retry_base: float = 1.5  # seconds to the power of the tries
-    retry_ceiling_s: float = DAY_S
+    retry_ceiling_s: float = DAY_S  # longest wait before another try, Retry-After included
     tries: int = 20  # dead after so many tries and `tries_s`
-    tries_s: float = DAY_S
+    tries_s: float = DAY_S  # how long the tries of a URL go on at least
     refusals: int = 20  # answers 401, 403, 451 in a row that rest a site for a day
     robots_s: float = DAY_S  # a copy of robots.txt is good for so long
     robots_stale_s: float = 30 * DAY_S  # the last good copy serves so long while the file is unreachable
-    robots_bytes: int = 512 * KIB
-    site_requests_day: int = 10_000
-    site_bytes_day: int = 1_000_000_000
+    robots_bytes: int = 512 * KIB  # as much of a robots.txt is read
+    site_requests_day: int = 10_000  # requests to a site a day; a site rule may raise it
+    site_bytes_day: int = 1_000_000_000  # bytes from a site a day; a site rule may raise it
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,13 @@ class Scheduler:
     lease_grace_s: float = 120.0  # a lease older than lease_s + one delay + this is ended by killing its holder
     take_wait_s: float = 20.0  # the historical wait of a harvester for a job
     name_s: float = 300.0  # a looked-up address is good for so long
-    name_failed_s: float = 30.0
+    name_failed_s: float = 30.0  # a failed look-up is good for so long
     revisit_s: float = 30 * DAY_S  # the historical 30 days
     gone_again_s: float = DAY_S  # a first 404 is looked at again after this
     max_depth: int = 10_000  # hops from a seed, where a seed gives none
-    redirects: int = 10
+    redirects: int = 10  # hops of a chain
     links_page: int = 2_000  # links of one page that become jobs
-    url_bytes: int = 2_048
+    url_bytes: int = 2_048  # longer URLs are refused
     standing: bool = True  # ask again what is due; a one-shot harvest does not
 
 
@@ -102,12 +102,12 @@ class Page:
     """What a parser may spend on a page."""
 
     workers: int = 2  # parser processes
-    decoded_bytes: int = 50 * MIB
+    decoded_bytes: int = 50 * MIB  # of a body after gzip and the like
     ratio: int = 200  # decoded to received
     links: int = 5_000  # recorded in a page's record
     depth: int = 512  # of nested elements
-    memory_bytes: int = 1 * GIB
-    cpu_s: int = 30
+    memory_bytes: int = 1 * GIB  # of one parser
+    cpu_s: int = 30  # of a parser for one page
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +115,11 @@ class Keep:
     """What stays on disk, and what must stay free."""
 
     raw: str = "hrf"  # hrf: batches stay in raw/ after parsing; none: they are removed
-    raw_days: int = 90
+    raw_days: int = 90  # older batches are removed
     spool_bytes: int = 1 * GIB  # or 10 % of the disk, the smaller
     reserve_bytes: int = 1 * GIB  # or 5 % of the disk, the smaller, and 5 % of the inodes
     log_bytes: int = 16 * MIB  # an event file is rotated at this size, and daily
-    log_files: int = 20
+    log_files: int = 20  # older ones are removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +127,13 @@ class Supervise:
     """How keepalive looks after its children."""
 
     documents: int = 10_000  # a worker's life
-    life_s: float = 3600.0
-    ping_s: float = 5.0
+    life_s: float = 3600.0  # or so long, whichever ends first
+    ping_s: float = 5.0  # between two PINGs
     silence_s: float = 10.0  # no PONG for so long: killed and replaced
-    parser_silence_s: float = 40.0
+    parser_silence_s: float = 40.0  # the same for a parser, which may sit long over one page
     stop_s: float = 8.0  # from SIGTERM to SIGKILL
     back_off_s: float = 0.1  # first wait before a restart; doubles
-    back_off_ceiling_s: float = 30.0
+    back_off_ceiling_s: float = 30.0  # longest wait before a restart
     crash_loop: int = 5  # restarts within a minute that are called a crash loop
 
 
@@ -141,13 +141,13 @@ class Supervise:
 class SiteRule:
     """A rule for the hosts that `match`: a host name, or `.name` for a domain and all below it."""
 
-    match: str
-    delay_s: float | None = None
+    match: str  # a host name, or .name for a domain and all below it; required
+    delay_s: float | None = None  # seconds between requests; may be written delay; also lowers a crawl-delay
     robots: str = "obey"  # anything else needs `because`
-    because: str = ""
-    blocked: bool = False
-    requests_day: int | None = None
-    bytes_day: int | None = None
+    because: str = ""  # the reason, which goes into every harvest and record
+    blocked: bool = False  # never asked
+    requests_day: int | None = None  # instead of politeness.site_requests_day
+    bytes_day: int | None = None  # instead of politeness.site_bytes_day
 
     def covers(self, host: str) -> bool:
         """Does this rule speak of the host?"""
@@ -228,9 +228,7 @@ def load(home: Path, overrides: tuple[str, ...] = ()) -> Settings:
 def known_keys() -> list[tuple[str, str, Any]]:
     """Every setting as (section, key, default), in the order of this file."""
     return [
-        (section, item.name, item.default)
-        for section, kind in SECTIONS.items()
-        for item in dataclasses.fields(kind)
+        (section, item.name, item.default) for section, kind in SECTIONS.items() for item in dataclasses.fields(kind)
     ]
 
 
@@ -255,7 +253,7 @@ def _check_meaning(settings: Settings, path: Path) -> None:
 def _list_of_tables(value: Any, path: Path) -> list[dict[str, Any]]:
     if isinstance(value, list) and all(isinstance(rule, dict) for rule in value):
         return value
-    raise ConfigError(f"{path}: site rules are tables: write [[site]] and match = \"host\" below it")
+    raise ConfigError(f'{path}: site rules are tables: write [[site]] and match = "host" below it')
 
 
 def _site_rule(table: dict[str, Any], place: str) -> SiteRule:
