@@ -1,0 +1,153 @@
+"""Decompression: every coding, layers, damage, and bombs that stop at the limit."""
+
+from __future__ import annotations
+
+import gzip
+import time
+import tracemalloc
+import zlib
+
+import brotli
+import pytest
+import zstandard
+
+from combine.page.decode import Decoded, decode
+from tests.conformance import CONFORMANCE, needs_conformance
+
+MIB = 1024 * 1024
+LIMIT = 50 * MIB
+TEXT = b"Paragraphs of a page, said again. " * 400
+FILES = CONFORMANCE / "http" / "content-encoding"
+
+
+def raw_deflate(data: bytes) -> bytes:
+    engine = zlib.compressobj(wbits=-15)
+    return engine.compress(data) + engine.flush()
+
+
+CODINGS = {
+    "gzip": gzip.compress(TEXT),
+    "x-gzip": gzip.compress(TEXT),
+    "GZIP": gzip.compress(TEXT),
+    "deflate": zlib.compress(TEXT),
+    "br": brotli.compress(TEXT),
+    "zstd": zstandard.compress(TEXT),
+    "identity": TEXT,
+    "": TEXT,
+    "made-up": TEXT,
+}
+
+
+@pytest.mark.parametrize(("coding", "body"), CODINGS.items())
+def test_codings(coding: str, body: bytes) -> None:
+    assert Decoded(TEXT) == decode(body, [coding], LIMIT, 200)
+
+
+def test_raw_deflate_is_read_too() -> None:
+    assert Decoded(TEXT) == decode(raw_deflate(TEXT), ["deflate"], LIMIT, 200)
+
+
+def test_layers_are_undone_last_first() -> None:
+    body = brotli.compress(zlib.compress(gzip.compress(TEXT)))
+    assert Decoded(TEXT) == decode(body, ["gzip, deflate", "br"], LIMIT, 200)
+
+
+def test_members_and_frames_follow_one_another() -> None:
+    assert Decoded(TEXT + TEXT) == decode(gzip.compress(TEXT) * 2, ["gzip"], LIMIT, 200)
+    assert Decoded(TEXT + TEXT) == decode(zstandard.compress(TEXT) * 2, ["zstd"], LIMIT, 200)
+    assert Decoded(TEXT) == decode(gzip.compress(TEXT) + b"\0\0\0", ["gzip"], LIMIT, 200)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_a_coding_that_was_not_used_leaves_the_body(coding: str) -> None:
+    assert TEXT == decode(TEXT, [coding], LIMIT, 200).body
+    assert b"" == decode(b"", [coding], LIMIT, 200).body
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("gzip", gzip.compress(TEXT, 0)),
+        ("deflate", zlib.compress(TEXT, 0)),
+        ("deflate", raw_deflate(TEXT)),
+        ("br", brotli.compress(TEXT, quality=1)),
+        ("zstd", zstandard.compress(bytes(range(256)) * 2000)),
+    ],
+)
+def test_cut_at_any_place_keeps_what_is_readable(coding: str, body: bytes) -> None:
+    whole = decode(body, [coding], LIMIT, 10_000).body
+    for end in range(len(body) - 9, 30, -37):
+        cut = decode(body[:end], [coding], LIMIT, 10_000)
+        if cut.body == body[:end]:
+            continue
+        assert cut.truncated == "disconnect"
+        assert whole.startswith(cut.body)
+
+
+def test_a_wrong_check_sum_keeps_the_text() -> None:
+    body = bytearray(gzip.compress(TEXT))
+    body[-6] ^= 0xFF
+    assert Decoded(TEXT, "disconnect") == decode(bytes(body), ["gzip"], LIMIT, 200)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_limit_and_ratio(coding: str) -> None:
+    zeros = bytes(4 * MIB)
+    body = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, "zstd": zstandard.compress}[coding](
+        zeros
+    )
+    assert Decoded(bytes(3 * MIB), "length") == decode(body, [coding], 3 * MIB, 1_000_000)
+    assert 4 * MIB > len(decode(body, [coding], LIMIT, 200).body)
+    assert "length" == decode(body, [coding], LIMIT, 200).truncated
+
+
+@needs_conformance
+@pytest.mark.parametrize("coding", ["br", "deflate", "gzip", "zstd"])
+def test_bombs_stop_at_the_limit(coding: str) -> None:
+    body = (FILES / f"bomb-{coding}.bin").read_bytes()
+    tracemalloc.start()
+    started = time.perf_counter()
+    decoded = decode(body, [coding], LIMIT, 1_000_000)
+    took = time.perf_counter() - started
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 1.0 > took
+    assert 200 * MIB > peak
+    assert LIMIT >= len(decoded.body)
+    assert MIB >= len(decode(body, [coding], LIMIT, 200).body) or len(body) * 200 >= len(
+        decode(body, [coding], LIMIT, 200).body
+    )
+
+
+@needs_conformance
+@pytest.mark.parametrize(
+    ("name", "codings"),
+    [
+        ("html-br.bin", ["br"]),
+        ("html-gzip.bin", ["gzip"]),
+        ("html-zlibdeflate.bin", ["deflate"]),
+        ("html-rawdeflate.bin", ["deflate"]),
+        ("html-zstd-static-content-size.bin", ["zstd"]),
+        ("html-zstd-static-no-content-size.bin", ["zstd"]),
+        ("html-zstd-streaming-no-content-size.bin", ["zstd"]),
+        ("html-gzip-deflate.bin", ["gzip, deflate"]),
+        ("html-gzip-deflate-gzip.bin", ["gzip", "deflate, gzip"]),
+    ],
+)
+def test_real_bodies(name: str, codings: list[str]) -> None:
+    decoded = decode((FILES / name).read_bytes(), codings, LIMIT, 200)
+    assert "" == decoded.truncated
+    assert decoded.body.lstrip()[:5].lower() in (b"<!doc", b"<html")
+
+
+@needs_conformance
+def test_damaged_bodies() -> None:
+    cut = decode((FILES / "unexpected-eof.gz").read_bytes(), ["gzip"], LIMIT, 200)
+    assert "disconnect" == cut.truncated
+    # The expected file is the body read as Latin-1 and written as UTF-8.
+    expected = (FILES / "unexpected-eof-output.txt").read_text(encoding="utf-8").encode("latin-1")
+    assert cut.body.startswith(expected)
+    for name in ("truncated-crc-error.gz", "truncated-crc-error-short.gz"):
+        damaged = decode((FILES / name).read_bytes(), ["gzip"], LIMIT, 200)
+        assert "disconnect" == damaged.truncated
+        assert damaged.body.rstrip().endswith(b"</html>")
