@@ -2,7 +2,7 @@
 PYTHON ?= python3
 RUN := .venv/bin
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
-SOURCES := combine daemons formats tests bench
+SOURCES := combine daemons formats tests bench docs
 
 .PHONY: help install develop harvest test check lint format types docs bench bench-steps clean
 
@@ -33,8 +33,8 @@ format: .venv/.developed ## give the code its form
 	$(RUN)/ruff format $(SOURCES)
 	$(RUN)/ruff check --fix $(SOURCES)
 
-docs: .venv/.developed ## write the generated tables of docs/ anew
-	$(RUN)/python -m docs.generate
+docs: .venv/.installed ## write the generated tables of docs/ anew
+	$(RUN)/python -m docs.settings
 
 bench: .venv/.installed ## pages/s and CPU ms per page of each process, on a synthetic web
 	$(RUN)/python -m bench.measure $(ARGS)
