@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import cast
 
 from combine.errors import Rejected, RetryLater, WireError
 from combine.ipc.message import OK, REJECT, RETRY, Message, Reader, dump, message
@@ -141,8 +142,7 @@ class _Wire(asyncio.Protocol):
         self._answer: asyncio.Future[Message] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by class
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = True

@@ -25,7 +25,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from combine.errors import Rejected, RetryLater, WireError
 from combine.ipc.message import OK, REJECT, RETRY, Message, Reader, dump, message
@@ -114,17 +114,16 @@ class _Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        end = transport.get_extra_info("socket")
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by class
+        end = self.transport.get_extra_info("socket")
         pid, uid, _ = struct.unpack("3i", end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         self.peer = Peer(pid, uid)
         if uid not in (os.getuid(), 0):
             log.warning("a process of another user was turned away pid=%d uid=%d", pid, uid)
-            transport.abort()
+            self.transport.abort()
             return
         self.server.admit(self)
-        transport.write(f"{PROTOCOL} {self.server.desk.service.name}\n".encode())
+        self.transport.write(f"{PROTOCOL} {self.server.desk.service.name}\n".encode())
 
     def connection_lost(self, error: Exception | None) -> None:
         self.gone = True

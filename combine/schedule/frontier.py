@@ -41,7 +41,7 @@ NO_SUCH_NAME = 3
 
 #: Of a job's line these have a column of their own, or belong to one hand-out.
 IN_COLUMNS = frozenset(
-    "FETCH LEASE ADDR DELAY DEPTH NRT PRIO SINCE SCOPE MAXDEPTH INCLUDE EXCLUDE LIMIT BUDGET".split()
+    "SCOPES FETCH LEASE ADDR DELAY DEPTH NRT PRIO SINCE SCOPE MAXDEPTH INCLUDE EXCLUDE LIMIT BUDGET".split()
 )
 
 
@@ -381,6 +381,9 @@ class Frontier:
         if row.seed and row.kind == "page":
             self.seeds.spend(self.seeds.get(row.seed), 1)
         line = jcf.parse_text(row.line)
+        if row.seed:
+            seed = self.seeds.get(row.seed)
+            line = line.having(SCOPES=scopes_text({str(seed.scope_id): seed.left(row.depth)}))
         return line.having(
             KIND=row.kind if row.kind != "page" else None,
             DEPTH=row.depth,

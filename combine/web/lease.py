@@ -1,0 +1,225 @@
+"""One lease at work: ask for its jobs one after another, at its delay, as robots.txt allows, and report what came of each.
+
+Theory of operation. A lease gives a site to one harvester alone, so the gap between requests is kept here: no request starts before the end
+of the last one plus the delay, robots.txt's own request counted. Sites that share an address are spaced as well, by a turn that they take.
+A job ends in exactly one report: fetched, denied, or handed back unasked. The lease is handed back early when its time is over, when we
+are to stop, or when a failure speaks of the whole site.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from combine.config import Settings
+from combine.urls import host_of
+from combine.web.addresses import Allowed
+from combine.web.fetch import Fetched, Fetcher
+from combine.web.gate import Permission, RobotsKeeper
+from combine.web.robots import origin_of
+from formats.jcf import Job
+
+#: Failures that the site's other jobs would meet, too.
+SITE_FAILURES = frozenset({"connect", "dns", "tls", "timeout", "reset"})
+
+#: Statuses by which a site asks to be left alone.
+SLOW_DOWN = frozenset({429, 503})
+
+#: Addresses remembered for their spacing; above, those at rest are forgotten.
+ADDRESSES = 10_000
+
+
+class Reports(Protocol):
+    """Who is told what came of each job."""
+
+    async def fetched(self, job: Job, fetched: Fetched, permission: Permission) -> None:
+        """A job was asked for."""
+        ...
+
+    async def denied(self, job: Job, permission: Permission) -> None:
+        """A job may not be asked for."""
+        ...
+
+    def unasked(self, job: Job, reason: str = "", after_s: float = 0.0) -> None:
+        """A job is handed back."""
+        ...
+
+    def answered(self, job: Job) -> None:
+        """A robots job is done: the copy of the site that waits is written."""
+        ...
+
+    async def errand(self, url: str, origin: str, hops: int) -> None:
+        """The robots.txt of an origin lies on another site, which must be leased first."""
+        ...
+
+    def ended(self, lease: Lease) -> None:
+        """No request of this lease will follow."""
+        ...
+
+
+@dataclass(slots=True)
+class Lease:
+    """A site with some of its jobs, as TAKE answered it."""
+
+    id: int
+    address: str
+    delay_s: float
+    jobs: list[Job] = field(default_factory=list)
+
+
+def leases_of(lines: list[Job]) -> list[Lease]:
+    """The leases in an answer of TAKE, whose lines are grouped by lease."""
+    leases: dict[int, Lease] = {}
+    for line in lines:
+        number = line.number("LEASE")
+        lease = leases.setdefault(number, Lease(number, line.get("ADDR"), line.seconds("DELAY")))
+        lease.jobs.append(line)
+    return list(leases.values())
+
+
+def boottime() -> float:
+    """Seconds since the machine started, sleep included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+async def sleep_until(moment: float) -> None:
+    """Sleep until a boot time, and never a millisecond less: timers may fire early."""
+    while (left := moment - boottime()) > 0:
+        await asyncio.sleep(left + 0.001)
+
+
+class Spacing:
+    """The turns of sites that share an address: one request at a time, and a rest after its end."""
+
+    def __init__(self, settings: Settings, allowed: Allowed) -> None:
+        self._delay_s = settings.politeness.address_delay_s
+        self._allowed = allowed
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._ended: dict[str, float] = {}
+
+    def is_spaced(self, host: str, address: str) -> bool:
+        """Listed private hosts are not spaced."""
+        return self._delay_s > 0 and not self._allowed.listed(host, address)
+
+    async def ask(self, address: str, request: Callable[[], asyncio.Future[Fetched]]) -> Fetched:
+        """Make a request when it is the address's turn."""
+        async with self._turns.setdefault(address, asyncio.Lock()):
+            await sleep_until(self._ended.get(address, 0.0) + self._delay_s)
+            try:
+                return await request()
+            finally:
+                self._ended[address] = boottime()
+                self._forget()
+
+    def _forget(self) -> None:
+        if len(self._ended) > ADDRESSES:
+            rested = boottime() - self._delay_s
+            for address in [address for address, ended in self._ended.items() if ended < rested]:
+                if not self._turns[address].locked():
+                    del self._ended[address], self._turns[address]
+
+
+@dataclass(slots=True)
+class Tools:
+    """What all leases of a harvester share."""
+
+    settings: Settings
+    fetcher: Fetcher
+    keeper: RobotsKeeper
+    spacing: Spacing
+    reports: Reports
+    should_stop: Callable[[], bool]
+    in_flight: int = 0
+
+
+class Worker:
+    """Works one lease off."""
+
+    def __init__(self, lease: Lease, tools: Tools) -> None:
+        self._lease, self._tools = lease, tools
+        self._delay_s = lease.delay_s
+        self._ended = 0.0
+        self._over = boottime() + tools.settings.scheduler.lease_s
+        self._asked = 0
+        self._permission = Permission()
+
+    async def run(self) -> None:
+        """Ask for the lease's jobs; whatever happens, each is reported and the lease is ended."""
+        jobs = list(self._lease.jobs)
+        reports = self._tools.reports
+        try:
+            while jobs and not self._is_over():
+                keeps_on = await self._job(jobs[0])
+                jobs.pop(0)
+                if not keeps_on:
+                    break
+        finally:
+            for job in jobs:
+                reports.unasked(job)
+            reports.ended(self._lease)
+
+    def _is_over(self) -> bool:
+        if self._tools.should_stop():
+            return True
+        return self._asked > 0 and boottime() + self._delay_s > self._over
+
+    async def _job(self, job: Job) -> bool:
+        """Bring one job to its report; false where the rest of the lease is better handed back."""
+        reports, address = self._tools.reports, self._lease.address
+        if job.kind == "robots":
+            return await self._errand(job)
+        permission = await self._tools.keeper.permission(job, address, self._ask)
+        self._heed(job, permission)
+        if permission.redirect is not None:
+            url, hops = permission.redirect
+            await reports.errand(url, origin_of(job.url), hops)
+            reports.unasked(job)
+            return False
+        if permission.closed:
+            reason = f"robots.txt cannot be read ({permission.reason or 'as before'})"
+            reports.unasked(job, reason, permission.retry_s)
+            return False
+        if permission.denied:
+            await reports.denied(job, permission)
+            return True
+        fetched = await self._ask(job, address, permission.robots)
+        await reports.fetched(job, fetched, permission)
+        is_site_failure = fetched.outcome == "failed" and (
+            fetched.reason in SITE_FAILURES or fetched.status in SLOW_DOWN
+        )
+        return not is_site_failure and not fetched.after_s
+
+    async def _errand(self, job: Job) -> bool:
+        """A robots job: the file that another site's robots.txt is redirected to."""
+        permission = await self._tools.keeper.fetch_for(job, self._lease.address, self._ask)
+        if permission.redirect is not None:
+            url, hops = permission.redirect
+            await self._tools.reports.errand(url, job.get("FOR"), hops)
+        self._tools.reports.answered(job)
+        return True
+
+    def _heed(self, job: Job, permission: Permission) -> None:
+        """robots.txt's Crawl-delay is a floor at once, which only a site rule may lower."""
+        rule = self._tools.settings.site_rule(host_of(job.url))
+        if permission.crawl_delay and not (rule is not None and rule.delay_s is not None):
+            self._delay_s = max(self._delay_s, permission.crawl_delay)
+
+    async def _ask(self, job: Job, address: str, robots: str = "") -> Fetched:
+        """One request, when its time has come."""
+        if self._ended:
+            await sleep_until(self._ended + self._delay_s)
+        tools = self._tools
+        tools.in_flight += 1
+        self._asked += 1
+        try:
+            if tools.spacing.is_spaced(host_of(job.url), address):
+                return await tools.spacing.ask(
+                    address, lambda: asyncio.ensure_future(tools.fetcher.fetch(job, address, robots=robots))
+                )
+            return await tools.fetcher.fetch(job, address, robots=robots)
+        finally:
+            tools.in_flight -= 1
+            self._ended = boottime()
