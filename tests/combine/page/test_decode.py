@@ -150,4 +150,4 @@ def test_damaged_bodies() -> None:
     for name in ("truncated-crc-error.gz", "truncated-crc-error-short.gz"):
         damaged = decode((FILES / name).read_bytes(), ["gzip"], LIMIT, 200)
         assert "disconnect" == damaged.truncated
-        assert damaged.body.rstrip().endswith(b"</html>")
+        assert b"</html" in damaged.body[-20:]
