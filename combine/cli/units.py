@@ -37,8 +37,8 @@ LOOK_S = 0.25
 #: Seconds after which the next unit is told to stop although the one before has not yet ended.
 OVERLAP_S = 2.5
 
-#: Seconds in which all units have ended, or are killed: keepalive's own limit and a little.
-STOP_S = 10.0
+#: Seconds after which a keepalive that is still there is killed, and its children with it: all is over within ten.
+STOP_S = 9.5
 
 
 def start_unit(
@@ -80,7 +80,7 @@ def stop_unit(home: Path, unit: str) -> bool:
 def stop_units(home: Path, units: Iterable[str] = UNITS) -> list[str]:
     """Stop units, those that call before those that are called, within STOP_S together; returns what ran."""
     wanted = frozenset(units)
-    end = time.monotonic() + STOP_S + 1
+    end = time.monotonic() + STOP_S
     stopping: list[tuple[str, int]] = []
     for unit, pid in reversed(running(home).items()):
         if unit in wanted and (pidfd := _open(home, unit, pid)) >= 0:
