@@ -114,7 +114,9 @@ class Commands(click.Group):
         except (click.Abort, KeyboardInterrupt):
             code = EXIT_INTERRUPTED
         except OSError as error:
-            code = _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_FINDING)
+            code = _complain(
+                f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error), EXIT_FINDING
+            )
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, context: click.Context) -> Any:
@@ -141,7 +143,9 @@ def _complain(sentence: str, code: int) -> int:
     return code
 
 
-@click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    name="combine", cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, message="combine-system %(version)s")
 @home_option
 @quiet_option

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -248,7 +249,10 @@ def _say_report(session: Session, report: Report) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP mean what Ctrl-C means: stop what was started, then end."""
+    """SIGTERM and SIGHUP mean what Ctrl-C means, in the main thread: others have no signals of their own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

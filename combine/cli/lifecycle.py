@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,17 @@ import click
 from combine.cli import peers, plan, systemd, units
 from combine.cli.screen import put, put_json, say
 from combine.cli.session import Session, command
-from combine.cli.started import NotStarted, Started
+from combine.cli.started import Started
 from combine.config import Settings, known_keys
-from combine.errors import EXIT_FINDING, ConfigError, RetryLater
+from combine.errors import ConfigError
 from combine.keep.home import Home, create, find, is_home
 from combine.services import UNITS, WORKERS
 from combine.status import read_status
 from formats.jcf import job
 
-#: Seconds that `start` waits for the scheduler's counters before it takes the queue for one that may go.
-_STAT_S = 10.0
+#: Seconds that `start` waits for names to be looked up, and between two looks.
+_NAMES_S = 5.0
+_LOOK_S = 0.1
 
 _unit_argument = click.argument("names", nargs=-1, type=click.Choice(list(UNITS)), metavar="[cabin|hdb|harvester]...")
 
@@ -73,7 +75,7 @@ def stop_command(session: Session, names: tuple[str, ...]) -> int:
         return 0
     stopped = units.stop_units(home.path, wanted)
     session.say(f"combine: stopped {', '.join(stopped)}" if stopped else f"combine: nothing of it runs on {home.path}")
-    return 0 if stopped else EXIT_FINDING
+    return 0
 
 
 @command("restart", settings=True)
@@ -159,13 +161,20 @@ def refuse_without_contact(home: Home, settings: Settings, overrides: tuple[str,
     with Started(home, overrides) as started:
         started.need("cabin")
         with peers.scheduler(home) as client:
-            try:
-                stat = peers.read_stat(client.call("STAT"))
-            except RetryLater as error:
-                raise NotStarted(f"the scheduler ({error})", error.exit_code) from None
+            stat = _settled(client)
     if stat.public:
-        raise ConfigError(f"{stat.public:,} URLs of public hosts are queued and {plan.contact_lines()}")
+        raise ConfigError(f"jobs of {stat.public:,} public sites are queued, and {plan.contact_lines()}")
     say(f"combine: {plan.contact_lines()}")
+
+
+def _settled(client: peers.Client) -> peers.Stat:
+    """The counters when every name has been looked up: before that nobody knows which hosts are private."""
+    deadline = time.monotonic() + _NAMES_S
+    while True:
+        stat = peers.read_stat(client.call("STAT"))
+        if not stat.unresolved or not stat.public or time.monotonic() > deadline:
+            return stat
+        time.sleep(_LOOK_S)
 
 
 def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ from formats.jcf import Job
 READY_S = 60.0
 
 
-_COUNTS = ("OK", "UNCHANGED", "REDIRECTED", "GONE", "REFUSED", "DENIED", "FAILED")
+#: Outcomes that the scheduler counts since its start, where it does.
+_COUNTS = ("OK", "NOTMODIFIED", "REDIRECT", "GONE", "REFUSED", "DENIED", "FAILED")
 
 
 @dataclass(frozen=True, slots=True)

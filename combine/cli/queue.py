@@ -19,7 +19,12 @@ from combine.cli.verdict import ask_why
 from combine.errors import EXIT_FINDING, CombineError, UsageError
 from combine.keep.home import Home
 from combine.keep.store import WirStore, is_id
+from combine.schedule.clock import utc_text
+from combine.web.robots import RobotsStore
 from formats.jcf import Job, job
+
+#: Parameters whose values are numbers in JSON.
+_NUMBERS = frozenset("STATUS DEPTH NRT QUEUED LEASED FETCHED DEAD REQUESTS FAILURES".split())
 
 #: Seconds that `add` goes on where the scheduler says RETRY: a daemon that is being replaced is back by then.
 _ADD_WAIT_S = 30.0
@@ -46,7 +51,28 @@ def ask_site(home: Home, change: Job) -> dict[str, Any]:
     """How a site stands, after a change to it if there is one in the line."""
     with peers.scheduler(home) as client:
         reply = client.call("SITE", [change])
-    return _plain(reply[0]) if reply else {}
+    if not reply:
+        raise CombineError(f"nothing is queued for {change.get('SITE')}, and nothing is known of it")
+    with peers.idbd(home) as client:
+        visits = client.call("SITE", [change])
+    found = _plain(reply[0])
+    if visits:
+        found["visited"] = {"last": visits[0].get("LAST"), "requests": visits[0].number("REQUESTS")}
+    found["robots"] = [fact for scheme in ("https", "http") if (fact := _robots(home, f"{scheme}://{found['site']}"))]
+    return found
+
+
+def _robots(home: Home, origin: str) -> dict[str, Any] | None:
+    copy = RobotsStore(home.robots).load(origin)
+    if copy is None:
+        return None
+    return {
+        "origin": origin,
+        "status": copy.status,
+        "asked": utc_text(copy.asked),
+        "again": utc_text(copy.expires),
+        "unreachable_since": utc_text(copy.down) if copy.down else None,
+    }
 
 
 @command("add", settings=True)
@@ -144,7 +170,7 @@ def site_command(session: Session, site: str, block: bool, unblock: bool, delay:
     if session.json:
         put_json(found)
     else:
-        put_pairs((name, str(value)) for name, value in found.items())
+        put_pairs((name, _shown(value)) for name, value in found.items())
     return 0
 
 
@@ -159,7 +185,8 @@ def site_name(text: str) -> str:
     """The name of the site that a person means by a host, HOST:PORT or a URL."""
     from combine import urls
 
-    return urls.site_of(key_of(text if "://" in text else f"https://{text}"))
+    scheme = "http" if text.endswith(":80") else "https"
+    return urls.site_of(key_of(text if "://" in text else f"{scheme}://{text}"))
 
 
 def _plain(line: Job, *left_out: str) -> dict[str, Any]:
@@ -170,14 +197,16 @@ def _plain(line: Job, *left_out: str) -> dict[str, Any]:
     }
 
 
-_NUMBERS = frozenset(["STATUS", "DEPTH", "NRT", "QUEUED", "LEASED", "FETCHED", "DEAD", "REQUESTS", "FAILURES"])
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(inner)}" for name, inner in value.items() if inner is not None)
+    return "; ".join(map(_shown, value)) if isinstance(value, list) else str(value)
 
 
 def _print_why(found: dict[str, Any]) -> None:
     rows = [(name, found[name]) for name in ("url", "state", "site", "reason", "record") if found[name]]
-    rows += [
-        (name, found[name]) for name in ("seed", "depth", "via", "nrt", "next") if found.get(name) not in (None, "")
-    ]
+    more = ("seed", "depth", "via", "nrt", "next")
+    rows += [(name, found[name]) for name in more if found.get(name) not in (None, "")]
     put_pairs((name, str(value)) for name, value in rows)
     for name, value in (found["visit"] or {}).items():
         put(f"  visit {name}: {value}\n")

@@ -77,7 +77,7 @@ def judge(look: Look, bounds: Bounds) -> End | None:
     if _is_at_limit(look, bounds):
         return End(EXIT_DONE, f"the limit is reached; {left(stat)}, and the next run goes on")
     if look.stuck_s > _SETTLE_S:
-        if any(pages <= 0 for _, pages, _ in stat.budgets):
+        if any(pages <= 0 for _, pages, _ in stat.budgets) and not stat.blocked:
             return End(
                 EXIT_DONE,
                 f"{left(stat)}: they belong to runs that reached their limit, and wait for the next run of those",

@@ -85,8 +85,7 @@ class Live:
     def show(self, text: str) -> None:
         """Write over the line."""
         if self.on:
-            width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
-            _write(sys.stderr, "\r\x1b[K" + one_line(text)[: width - 1])
+            _write(sys.stderr, "\r\x1b[K" + one_line(text)[: _width() - 1])
             self._shown = True
 
     def say(self, text: str) -> None:
@@ -99,6 +98,13 @@ class Live:
         if self._shown:
             _write(sys.stderr, "\r\x1b[K")
             self._shown = False
+
+
+def _width() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except OSError:
+        return 80
 
 
 def _write(stream: TextIO, text: str) -> None:

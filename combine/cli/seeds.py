@@ -121,13 +121,14 @@ def read(given: Iterable[str], file: IO[str] | None = None) -> list[Seed]:
 
 
 def _read_lines(file: IO[str]) -> Iterator[Seed]:
+    name = getattr(file, "name", "the list")
     try:
         for number, line in enumerate(file, 1):
             text = line.strip()
             if text and not text.startswith("#"):
-                yield _read_line(text, f"{file.name}, line {number}")
+                yield _read_line(text, f"{name}, line {number}")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file.name} is not UTF-8: {error.reason}") from None
+        raise UsageError(f"{name} is not UTF-8: {error.reason}") from None
 
 
 def _read_line(text: str, place: str) -> Seed:

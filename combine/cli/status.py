@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,6 +16,7 @@ import click
 from combine.cli.peers import Stat, ask_stat
 from combine.cli.screen import put, put_coloured, put_json, put_pairs
 from combine.cli.session import Session, command
+from combine.eventlog import event_files
 from combine.keep.home import Home
 from combine.keep.spool import Spool
 from combine.keep.store import WirStore
@@ -99,7 +99,7 @@ def events(home: Home, count: int | None) -> Iterator[str]:
     """The last events in the log, oldest first; all of them where `count` is None."""
     kept: list[list[str]] = []
     missing = count
-    for path in sorted(_log_files(home), key=lambda path: path.stat().st_mtime, reverse=True):
+    for path in reversed(event_files(home.log)):
         if missing == 0:
             break
         with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
@@ -108,10 +108,6 @@ def events(home: Home, count: int | None) -> Iterator[str]:
         missing = None if missing is None else missing - len(kept[-1])
     for lines in reversed(kept):
         yield from lines
-
-
-def _log_files(home: Home) -> list[Path]:
-    return [path for path in home.log.iterdir() if path.is_file()]
 
 
 def _sites(stat: Stat) -> dict[str, int]:

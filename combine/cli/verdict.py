@@ -108,10 +108,9 @@ def _follow(client: Client, store: WirStore, seed: Seed) -> tuple[str, Why | Non
     """The URL that a seed ends at, and why it has no record; None where it has one."""
     why = ask_why(client, seed.url)
     url = seed.url
-    if seed.fallback and why.outcome not in ("redirect", "ok"):
-        other = ask_why(client, seed.fallback)
-        if other.outcome in ("redirect", "ok"):
-            url, why = seed.fallback, other
+    if seed.fallback and not why.outcome:
+        # Where https could not be reached its row has become one of http.
+        url, why = seed.fallback, ask_why(client, seed.fallback)
     for _ in range(_HOPS):
         target = why.visit.get("TO") if why.visit else ""
         if not target:

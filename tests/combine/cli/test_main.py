@@ -1,0 +1,154 @@
+"""The command as a whole: its table, its errors, its exit codes, its start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from combine.cli import ALIASES, COMMANDS, main, records
+from combine.errors import CombineError, ConfigError, RecordError, RetryLater, UsageError
+from combine.keep.home import Home, create, is_home
+
+Run = Callable[..., Result]
+
+PROGRAM = (sys.executable, "-c", "from combine.cli import main; main()")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_the_docstring_says(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert name == command.name
+    assert COMMANDS[name][1] == (command.help or "").split("\n\n")[0].replace("\n", " ")
+
+
+@pytest.mark.parametrize(("alias", "name"), ALIASES.items())
+def test_an_alias_is_the_command(alias: str, name: str) -> None:
+    context = click.Context(main)
+    assert main.get_command(context, name) is main.get_command(context, alias)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_home_and_quiet(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert {"home", "quiet"} <= {str(parameter.name) for parameter in command.params}
+
+
+def test_help_lists_every_command_and_imports_none(tmp_path: Path) -> None:
+    code = (
+        "import sys; from combine.cli import main\n"
+        "try: main(['--help'])\nfinally: print(sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not [name for name in COMMANDS if f"\n  {name} " not in done.stdout]
+    loaded = [
+        name
+        for name in ("aiohttp", "lxml", "orjson", "sqlite3", "combine.keep", "combine.urls")
+        if f"'{name}'" in done.stderr
+    ]
+    assert [] == loaded
+
+
+def test_without_a_command_the_help_is_shown_and_it_is_wrong_usage(combine: Run) -> None:
+    result = combine()
+    assert 2 == result.exit_code
+    assert "" == result.stdout
+    assert "Usage:" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("lst",), 2, "there is no command 'lst'; did you mean 'list'?"),
+        (("--no-such",), 2, "No such option '--no-such'; see combine --help"),
+        (("list", "--no-such"), 2, "see combine list --help"),
+        (("show",), 2, "Missing argument"),
+        (("show", "--path", "--raw", "http://a.org/"), 2, "cannot be combined"),
+        (("show", "http://a.org/"), 1, "there is no record of http://a.org/"),
+        (("show", "mailto:a@b.org"), 2, "only http and https"),
+    ],
+)
+def test_an_error_is_one_sentence_and_an_exit_code(combine: Run, words: tuple[str, ...], code: int, said: str) -> None:
+    result = combine(*words)
+    assert code == result.exit_code
+    assert "" == result.stdout
+    assert result.stderr.startswith("combine: ")
+    assert 1 == result.stderr.count("\n")
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (CombineError("it\nis\x1b so"), 1, "combine: it is\\x1b so\n"),
+        (ConfigError("set it"), 78, "combine: set it\n"),
+        (UsageError("not so"), 2, "combine: not so\n"),
+        (RetryLater("later"), 75, "combine: later\n"),
+        (RecordError("line 3"), 1, "combine: line 3\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (OSError(28, "No space left on device"), 1, "combine: No space left on device\n"),
+        (PermissionError(13, "Permission denied", "/x"), 1, "combine: /x: Permission denied\n"),
+    ],
+)
+def test_every_error_leaves_by_its_code(
+    combine: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(records, "listed", fail)
+    result = combine("list")
+    assert code == result.exit_code
+    assert said == result.stderr.lstrip("\n")
+
+
+def test_home_is_taken_before_and_after_the_command(tmp_path: Path) -> None:
+    first, second = create(tmp_path / "1"), create(tmp_path / "2")
+    for words in (["--home", first.path, "list"], ["list", "--home", first.path]):
+        assert 0 == CliRunner().invoke(main, [str(word) for word in words]).exit_code
+    seen = CliRunner().invoke(main, ["--home", str(first.path), "status", "--home", str(second.path)])
+    assert str(second.path) in seen.stdout
+
+
+def test_no_home_is_the_operators_fault(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["--home", str(tmp_path / "none"), "list"])
+    assert 78 == result.exit_code
+    assert "combine init" in result.stderr
+
+
+def test_whoever_closes_the_pipe_has_what_he_wanted(home: Home, put: Callable[..., object]) -> None:
+    for number in range(2000):
+        put(f"http://a.org/{number}/{'x' * 60}")
+    with subprocess.Popen(
+        [*PROGRAM, "--home", str(home.path), "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.readline()
+        child.stdout.close()
+        said = child.stderr.read()
+    assert (0, b"") == (child.returncode, said)
+
+
+def test_a_full_disk_below_stdout_is_one_sentence(home: Home, put: Callable[..., object]) -> None:
+    put("http://a.org/")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, "--home", str(home.path), "list"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert (1, b"combine: No space left on device\n") == (done.returncode, done.stderr)
+
+
+def test_init_says_what_it_did(tmp_path: Path) -> None:
+    for said in ("is a home now", "was a home already"):
+        result = CliRunner().invoke(main, ["init", str(tmp_path / "new")])
+        assert 0 == result.exit_code
+        assert said in result.stderr
+    assert is_home(tmp_path / "new")
