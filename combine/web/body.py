@@ -65,8 +65,7 @@ async def _pump(response: aiohttp.ClientResponse, sink: _Sink, slowest_bytes_s: 
         except (aiohttp.ClientError, OSError, ValueError):
             fault = "disconnect"
         if fault:
-            # What came before the fault still lies in the stream, whose public methods only raise the fault again.
-            chunk = content._read_nowait(-1)
+            chunk = _left_over(content)
         if not chunk:
             break
         if not sink.put(chunk):
@@ -77,6 +76,12 @@ async def _pump(response: aiohttp.ClientResponse, sink: _Sink, slowest_bytes_s: 
                 return "time"
             mark_s, mark_bytes = now, sink.length
     return fault
+
+
+def _left_over(content: aiohttp.StreamReader) -> bytes:
+    # What came before a fault still lies in the stream, whose own methods only raise the fault again.
+    chunks = list(getattr(content, "_buffer", ()))
+    return b"".join(chunks)[getattr(content, "_buffer_offset", 0) :]
 
 
 class _Sink:

@@ -13,18 +13,16 @@ are lost. A server that is slow to send its header is stopped by the limit of th
 
 from __future__ import annotations
 
-import socket
+import asyncio
 import ssl
 import time
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_reqrep import ClientRequest, ClientResponse
+from aiohttp.client_reqrep import ClientResponse
 from yarl import URL
 
 from combine import __version__
@@ -32,6 +30,7 @@ from combine.config import Settings
 from combine.web import retry_after
 from combine.web.addresses import Allowed, Refused, canonical
 from combine.web.body import Body, read_body
+from combine.web.connection import Lease, Leases, OtherPeer, Protocol
 from formats.hrf import Harvest
 from formats.jcf import Job
 
@@ -93,7 +92,7 @@ class Fetcher:
         self._spill_dir = spill_dir
         self._prefix = prefix
         self._spilled = 0
-        self._leased = _Leased()
+        self._leases = Leases()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Fetcher:
@@ -102,19 +101,21 @@ class Fetcher:
         connector = aiohttp.TCPConnector(
             limit=0,
             use_dns_cache=False,
-            resolver=self._leased,
-            socket_factory=self._leased.make_socket,
+            resolver=self._leases,
+            socket_factory=self._leases.make_socket,
             happy_eyeballs_delay=None,
             keepalive_timeout=KEEP_S,
             ssl=ssl.create_default_context(),
         )
+        # There is no parameter for it; a test sees to it that the attribute is still used.
+        vars(connector)["_factory"] = partial(Protocol, loop=asyncio.get_running_loop())
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
             headers=self._headers(),
-            request_class=self._leased.request_class(),
+            request_class=self._leases.request_class(),
             timeout=aiohttp.ClientTimeout(
                 total=limits.fetch_s, sock_connect=limits.connect_s, sock_read=limits.first_byte_s
             ),
@@ -157,13 +158,13 @@ class Fetcher:
             self._allowed.check(host, address)
         except Refused as refusal:
             return asking.refused("address", str(refusal))
-        lease = self._leased.enter(host, port, address)
+        lease = self._leases.enter(host, port, address)
         try:
             return await self._ask(asking, url, lease, head_only, body_limit or self._limits.body_bytes)
         finally:
-            self._leased.leave(lease)
+            self._leases.leave(lease)
 
-    async def _ask(self, asking: _Asking, url: URL, lease: _Lease, head_only: bool, body_limit: int) -> Fetched:
+    async def _ask(self, asking: _Asking, url: URL, lease: Lease, head_only: bool, body_limit: int) -> Fetched:
         method = "HEAD" if head_only else "GET"
         assert self._session is not None
         headers = _conditions(asking.job)
@@ -171,20 +172,20 @@ class Fetcher:
         try:
             try:
                 response = await self._session.request(method, url, headers=headers, allow_redirects=False)
-            except _OtherPeer:
+            except OtherPeer:
                 # Nothing was sent, and that connection is closed: a new one goes to the leased address.
                 response = await self._session.request(method, url, headers=headers, allow_redirects=False)
             return await self._read(asking, response, lease, body_limit)
         except (aiohttp.ClientError, OSError, ValueError, Refused) as error:
             reason, detail = _reason_of(error)
-            if reason == "address":
+            if reason in ("address", "url"):
                 return asking.refused(reason, detail)
             return asking.failed(reason, detail, peer=lease.peer)
         finally:
             if response is not None:
                 response.release()
 
-    async def _read(self, asking: _Asking, response: ClientResponse, lease: _Lease, body_limit: int) -> Fetched:
+    async def _read(self, asking: _Asking, response: ClientResponse, lease: Lease, body_limit: int) -> Fetched:
         header = _header_of(response)
         if len(header) > self._limits.header_bytes:
             return asking.failed("http", f"the header is over {self._limits.header_bytes} bytes", peer=lease.peer)
@@ -237,90 +238,6 @@ def outcome_of(status: int, has_location: bool, conditional: bool) -> str:
     if status in _FAILED or not 300 <= status < 500:
         return "failed"
     return "refused"
-
-
-@dataclass(slots=True)
-class _Lease:
-    """One fetch under way: where it may connect, and to whom it spoke."""
-
-    host: str
-    port: int
-    address: str
-    peer: str = ""
-
-
-class _OtherPeer(Exception):
-    """A kept connection leads to another address than the leased one."""
-
-
-class _Leased(AbstractResolver):
-    """The leases of the fetches under way.
-
-    Invariant: no name leads anywhere, and no socket is made, but to their addresses.
-    """
-
-    def __init__(self) -> None:
-        self._by_place: dict[tuple[str, int], _Lease] = {}
-        self._addresses: dict[str, int] = {}
-
-    def enter(self, host: str, port: int, address: str) -> _Lease:
-        lease = _Lease(host, port, address)
-        self._by_place[host, port] = lease
-        self._addresses[address] = self._addresses.get(address, 0) + 1
-        return lease
-
-    def leave(self, lease: _Lease) -> None:
-        if self._by_place.get((lease.host, lease.port)) is lease:
-            del self._by_place[lease.host, lease.port]
-        left = self._addresses[lease.address] - 1
-        if left:
-            self._addresses[lease.address] = left
-        else:
-            del self._addresses[lease.address]
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """The leased address, whatever a name server would say."""
-        lease = self._by_place.get((host, port))
-        if lease is None:
-            raise OSError(f"{host} is not leased")
-        family = socket.AF_INET6 if ":" in lease.address else socket.AF_INET
-        return [
-            ResolveResult(
-                hostname=host, host=lease.address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST
-            )
-        ]
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-    def make_socket(self, addr_info: Any) -> socket.socket:
-        """Make the socket for a connection.
-
-        Raises Refused where its address is not one of those leased and permitted.
-        """
-        family, kind, protocol, _, sockaddr = addr_info
-        if canonical(str(sockaddr[0])) not in self._addresses:
-            raise Refused(f"{sockaddr[0]} is not the address that was leased")
-        made = socket.socket(family=family, type=kind, proto=protocol)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return made
-
-    def request_class(self) -> type[ClientRequest]:
-        """The requests of a session whose connections are checked just before use."""
-        by_place = self._by_place
-
-        class LeasedRequest(ClientRequest):
-            async def send(self, conn: Any) -> ClientResponse:
-                peername = conn.transport.get_extra_info("peername")
-                lease = by_place[self.url.raw_host or "", self.url.port or 0]
-                if peername is None or canonical(peername[0]) != lease.address:
-                    raise _OtherPeer
-                lease.peer = f"[{peername[0]}]:{peername[1]}" if ":" in peername[0] else f"{peername[0]}:{peername[1]}"
-                return await super().send(conn)
-
-        return LeasedRequest
 
 
 @dataclass(slots=True)

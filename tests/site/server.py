@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import mimetypes
+import signal
 import ssl
 import sys
 import time
@@ -107,7 +108,7 @@ class Server:
             status, keep = await self._answer(request, writer)
             await writer.drain()
         finally:
-            self._note(request, start, status)
+            self._note(request, start, status, writer.get_extra_info("peername"))
         return keep and request.fields.get("connection", "").lower() != "close"
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> tuple[int, bool]:
@@ -163,7 +164,7 @@ class Server:
             place = place / "index.html"
         return place if place.exists() else None
 
-    def _note(self, request: Request, start: float, status: int) -> None:
+    def _note(self, request: Request, start: float, status: int, peer: object) -> None:
         entry = {
             "start": start,
             "end": _boottime(),
@@ -171,6 +172,7 @@ class Server:
             "method": request.method,
             "path": request.target,
             "status": status,
+            "peer": str(peer),
             "agent": request.fields.get("user-agent", ""),
         }
         self.requests.append(entry)
@@ -208,8 +210,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--robots", default="404", help="rules, a status, slow:SECONDS, reset, redirect:URL, or empty")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before every answer")
     options = parser.parse_args(arguments)
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(options))
+    asyncio.run(_serve(options))
 
 
 async def _serve(options: argparse.Namespace) -> None:
@@ -221,9 +222,12 @@ async def _serve(options: argparse.Namespace) -> None:
         robots=options.robots.replace("\\n", "\n"),
         delay_s=options.delay,
     )
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with server:
         print(f"ready {server.url('')}", flush=True)
-        await asyncio.Event().wait()
+        await stop.wait()
 
 
 if __name__ == "__main__":

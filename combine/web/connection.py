@@ -1,0 +1,136 @@
+"""Where aiohttp is held to the leased address, and to one answer for one request: the four places at which it can be.
+
+The resolver, the socket factory and the class of requests are parameters of its session; the protocol is set on the
+connector. This module never decides which address may be asked: `Fetcher` does, before it enters a lease here.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest, ClientResponse
+
+from combine.web.addresses import Refused, canonical
+
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,15})[ \t]*\r\n", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Lease:
+    """One fetch under way: where it may connect, and to whom it spoke."""
+
+    host: str
+    port: int
+    address: str
+    peer: str = ""
+
+
+class OtherPeer(Exception):
+    """A kept connection leads to another address than the leased one; nothing was sent on it."""
+
+
+class Leases(AbstractResolver):
+    """The leases of the fetches under way.
+
+    Invariant: no name leads anywhere, and no socket is made, but to their addresses.
+    """
+
+    def __init__(self) -> None:
+        self._by_place: dict[tuple[str, int], Lease] = {}
+        self._addresses: dict[str, int] = {}
+
+    def enter(self, host: str, port: int, address: str) -> Lease:
+        """Let connections for this host and port go to `address`, until `leave`."""
+        lease = Lease(host, port, address)
+        self._by_place[host, port] = lease
+        self._addresses[address] = self._addresses.get(address, 0) + 1
+        return lease
+
+    def leave(self, lease: Lease) -> None:
+        """End what `enter` began."""
+        if self._by_place.get((lease.host, lease.port)) is lease:
+            del self._by_place[lease.host, lease.port]
+        left = self._addresses[lease.address] - 1
+        if left:
+            self._addresses[lease.address] = left
+        else:
+            del self._addresses[lease.address]
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Give the leased address, whatever a name server would say."""
+        lease = self._by_place.get((host, port))
+        if lease is None:
+            raise OSError(f"{host} is not leased")
+        family = socket.AF_INET6 if ":" in lease.address else socket.AF_INET
+        return [
+            ResolveResult(
+                hostname=host, host=lease.address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST
+            )
+        ]
+
+    async def close(self) -> None:
+        """Do nothing: nothing is held."""
+
+    def make_socket(self, addr_info: Any) -> socket.socket:
+        """Make the socket for a connection; raises Refused where its address is not a leased and permitted one."""
+        family, kind, protocol, _, sockaddr = addr_info
+        if canonical(str(sockaddr[0])) not in self._addresses:
+            raise Refused(f"{sockaddr[0]} is not the address that was leased")
+        made = socket.socket(family=family, type=kind, proto=protocol)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
+
+    def request_class(self) -> type[ClientRequest]:
+        """Give the class of requests that look at their connection's other end just before they are sent."""
+        by_place = self._by_place
+
+        class LeasedRequest(ClientRequest):
+            async def send(self, conn: Any) -> ClientResponse:
+                address, port = conn.transport.get_extra_info("peername", ("", 0))[:2]
+                lease = by_place[self.url.raw_host or "", self.url.port or 0]
+                if canonical(address) != lease.address:
+                    raise OtherPeer
+                lease.peer = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+                return await super().send(conn)
+
+        return LeasedRequest
+
+
+class Protocol(ResponseHandler):
+    """aiohttp's protocol, but what a server sends beyond its Content-Length is dropped, as browsers do.
+
+    aiohttp takes it for the beginning of another answer, finds it bad, and loses the good one that came in the same
+    packet.
+    """
+
+    _begins = False
+
+    def set_response_params(self, **params: Any) -> None:
+        """Begin to wait for an answer."""
+        self._begins = True
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the socket brought."""
+        if self._begins:
+            self._begins = False
+            data = self._cut(data)
+        super().data_received(data)
+
+    def _cut(self, data: bytes) -> bytes:
+        body = data.find(b"\r\n\r\n") + 4
+        match = _LENGTH.search(data, 0, body) if body > 3 else None
+        if match is None:
+            return data
+        end = body + int(match[1])
+        if end >= len(data) or b"transfer-encoding:" in data[:body].lower():
+            return data
+        self.force_close()
+        return data[:end]
