@@ -1,0 +1,190 @@
+"""What one harvest teaches: which record to write or remove, which links to offer, and what STORED says of it.
+
+Two steps, with idbd's answer between them: `learn` reads the harvest and asks its question (has this digest, or this removal, company?), and
+`Lesson.settle` decides with the answer. Pure: the record that stands is given, nothing is written here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from combine.config import Page as Limits
+from combine.page import records
+from combine.page.extract import Page, extract
+from combine.page.fate import KEEP, REMOVE, STALE, Sights, fate
+from combine.urls import BadURL, normalise, resolve
+from formats import jcf
+from formats.hrf import Harvest
+from formats.jcf import Job
+from formats.wir import Link, Record
+
+#: Kinds of links that become jobs.
+FOLLOWED = frozenset({"a", "area", "frame", "iframe", "redirect", "refresh", "sitemap"})
+
+WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A harvest, read. `action` is what to do with its record once `settle` has decided; `question` is for idbd."""
+
+    harvest: Harvest
+    url: str
+    raw: tuple[str, int, int]
+    previous: Record | None
+    page: Page | None
+    outcome: str
+    reason: str
+    target: str
+    question: Job | None
+    action: str = KEEP
+    record: Record | None = None
+
+    @property
+    def links(self) -> list[Link]:
+        """The links to offer: those of the page, or of the record that still holds, or a redirect's target."""
+        if self.target:
+            return [Link("redirect", self.target, "", "")]
+        if self.outcome == "not-modified" and self.previous is not None:
+            return links_of(self.previous)
+        if self.page is None or self.page.robots.nofollow:
+            return []
+        return [link for link in self.page.links if link.kind in FOLLOWED]
+
+    def settle(self, answer: Job | None, now: float, parser: str) -> Lesson:
+        """Decide, with idbd's answer (None: it has nothing to say); `now` is the epoch time."""
+        if self.outcome == "ok":
+            assert self.page is not None
+            same_as = answer.get("SAME") if answer else ""
+            made = records.build(self.harvest, self.page, self.previous, self.raw, same_as, parser)
+            return replace(self, action=WRITE, record=made)
+        if self.previous is None:
+            return self
+        if self.outcome == "not-modified":
+            return replace(self, action=WRITE, record=records.checked(self.previous, self.harvest))
+        sights = sights_of(self.previous)
+        if not self._is_repeated():
+            sights = sights.again(self.outcome, now)
+        becomes = fate(self.outcome, self.harvest.status, self.reason == "noindex", sights, now)
+        if becomes == REMOVE and answer is not None and answer.get("HOLD"):
+            becomes = STALE
+        if becomes == STALE:
+            return replace(self, action=WRITE, record=records.stale(self.previous, sights, self.harvest))
+        return replace(self, action=becomes)
+
+    def _is_repeated(self) -> bool:
+        """Whether a parser that died meanwhile has counted this very sight."""
+        assert self.previous is not None
+        seen = self.previous.get("checked")
+        return bool(self.previous.get("stale")) and seen == self.harvest.fetched[:19] + "Z"
+
+    def stored(self) -> Job:
+        """The line of STORED: the outcome, and what the visit keeps."""
+        harvest, record = self.harvest, self.record
+        line = jcf.job(
+            URL=self.url,
+            FETCH=harvest.job.fetch,
+            OUTCOME=self.outcome,
+            STATUS=harvest.status or None,
+            REASON=self.reason or None,
+            LAST=harvest.fetched,
+            TO=self.target or None,
+            SIZE=len(harvest.body),
+            RECORD="1" if self.has_record else None,
+        )
+        if self.outcome != "ok" or record is None:
+            return line
+        return line.having(
+            FTIME=harvest.fetched,
+            ETAG=harvest.field("etag")[:1024] or None,
+            LMOD=harvest.field("last-modified")[:64] or None,
+            TYP=record.get("type") or None,
+            DIGEST=record.get("text_digest") or None,
+        )
+
+    @property
+    def has_record(self) -> bool:
+        """Whether a record stands after this."""
+        return self.action == WRITE or (self.previous is not None and self.action != REMOVE)
+
+
+def learn(
+    harvest: Harvest, raw: tuple[str, int, int], previous: Callable[[str], Record | None], limits: Limits
+) -> Lesson:
+    """Read one harvest; `previous` gives the record that stands."""
+    url, outcome = harvest.job.url, harvest.outcome
+    reason, target, page, question = "", "", None, None
+    if outcome == "ok":
+        page = extract(harvest, url, limits)
+        if page.robots.noindex:
+            outcome, reason = "refused", "noindex"
+        elif page.text_digest:
+            question = jcf.job(URL=url, DIGEST=page.text_digest)
+    elif outcome == "redirect":
+        target = target_of(harvest, url)
+    elif outcome == "denied":
+        reason = "robots.txt forbids it"
+    standing = previous(url)
+    if outcome not in ("ok", "not-modified") and standing is not None:
+        question = jcf.job(URL=url, OUTCOME=outcome)
+    return Lesson(harvest, url, raw, standing, page, outcome, reason, target, question)
+
+
+def target_of(harvest: Harvest, url: str) -> str:
+    """Where a redirect leads, normalised; "" where that is nowhere that can be asked."""
+    target = resolve(url, harvest.field("location"))
+    try:
+        return normalise(target) if target else ""
+    except BadURL:
+        return ""
+
+
+def links_of(record: Record) -> list[Link]:
+    """The links of a stored record that become jobs; none where its page said nofollow."""
+    words = record.get("robots").replace(",", " ").lower().split()
+    if "nofollow" in words or "none" in words:
+        return []
+    links = (Link(*columns[:4]) for columns in record.columns("link") if len(columns) >= 4)
+    return [link for link in links if link.kind in FOLLOWED]
+
+
+def sights_of(record: Record) -> Sights:
+    """What a record's `stale` field says."""
+    columns = record.columns("stale")
+    if not columns or len(columns[0]) < 3 or not columns[0][2].isdigit():
+        return Sights()
+    outcome, since, count = columns[0][:3]
+    try:
+        moment = time.mktime(time.strptime(since, "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
+    except ValueError:
+        return Sights()
+    return Sights(outcome, moment, int(count))
+
+
+def offers(job: Job, links: list[Link], most: int) -> list[Job]:
+    """The ADD lines of a page's links: one for each URL, `most` at most."""
+    lines: dict[str, Job] = {}
+    depth, hops = job.number("DEPTH"), job.number("HOPS")
+    for link in links:
+        try:
+            url = normalise(link.url)
+        except BadURL:
+            continue
+        if url in lines or (url == job.url and link.kind != "redirect"):
+            continue
+        is_redirect = link.kind == "redirect"
+        lines[url] = jcf.job(
+            URL=url,
+            SEED=job.get("SEED"),
+            TAG=job.get("TAG") or None,
+            VIA=job.url,
+            DEPTH=depth if is_redirect else depth + 1,
+            HOPS=hops + 1 if is_redirect else None,
+            SINCE=job.get("SINCE") or None,
+            HDB=job.get("HDB") or None,
+        )
+        if len(lines) >= most:
+            break
+    return list(lines.values())

@@ -1,0 +1,325 @@
+"""parser: turn harvested pages into WIR records.
+
+Takes   batches from hrf/new, oldest first, several a look; relink jobs from the scheduler when there is time.
+Calls   scheduler TAKE (relink) DONE ADD STORED, idbd SAME.
+Keeps   in memory the batches whose records are written and not yet synced; hrf/cur/parser-N holds what is in work.
+Fails   a page that raises goes to hrf/bad at once, one that kills three parsers alone as well; see docs/operations.md.
+Limits  one page at a time, `page.cpu_s` seconds and `page.memory_bytes` each; run several processes to go faster.
+Size:   one page's way, from batch to STORED, is kept in one file so that the order of its steps can be seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from combine import __version__
+from combine.channel import Channel, Context
+from combine.errors import CombineError
+from combine.events import Events
+from combine.ipc.client import Client, Reply
+from combine.keep.home import Home
+from combine.keep.slots import Slot
+from combine.keep.spool import Batch, Marks, Spool, raw_place
+from combine.keep.store import WirStore
+from combine.page.fate import REMOVE
+from combine.page.lesson import WRITE, Lesson, learn, links_of, offers
+from combine.schedule.offers import Offers
+from combine.services import MESSAGE_LINES
+from combine.urls import record_id
+from formats import hrf, jcf
+from formats.hrf import Harvest
+from formats.jcf import Job, RecordError
+from formats.wir import Link
+
+log = logging.getLogger(__name__)
+
+#: Batches claimed at a look, seconds between two looks at an empty spool and between two questions for relink jobs.
+CLAIM, LOOK_S, RELINK_S = 4, 0.05, 0.5
+
+#: Records that are written wait at most so long for one sync for all.
+SYNC_S = 2.0
+
+#: Seconds to wait where the scheduler, idbd or the disk says not now.
+AGAIN_S = 0.3
+
+
+class Stopped(Exception):
+    """The parser is to end; what is in work stays in its place."""
+
+
+@dataclass(slots=True)
+class Work:
+    """Batches and relink leases that are done but for the sync, and what STORED says of them."""
+
+    batches: list[Batch] = field(default_factory=list)
+    leases: list[int] = field(default_factory=list)
+    lines: list[Job] = field(default_factory=list)
+    since: float = 0.0
+
+
+class Parser:
+    """One parser process."""
+
+    def __init__(self, home: Home, slot: Slot, context: Context, channel: Channel) -> None:
+        self._home, self._slot, self._settings, self._channel = home, slot.name, context.settings, channel
+        self._scheduler = Client(home.socket("scheduler"), "scheduler", "parser")
+        self._idbd = Client(home.socket("idbd"), "idbd", "parser")
+        self._spool = Spool(home)
+        self._store = WirStore(home, slot.name)
+        self._offers = Offers(self._add)
+        self._events = Events(home.path, slot.name)
+        self._work = Work()
+        self._should_stop = False
+        self._documents = 0
+        self._born = time.monotonic()
+        self._next_relinks = 0.0
+
+    def run(self) -> None:
+        """Work until told to stop, or until this life is over."""
+        signal.signal(signal.SIGTERM, lambda *_: self._stop())
+        signal.signal(signal.SIGINT, lambda *_: self._stop())
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        _limit_memory(self._settings.page.memory_bytes)
+        self._channel.ready()
+        try:
+            batches = self._spool.take_back(self._slot)
+            while not self._is_over():
+                for batch in batches:
+                    self._patiently(lambda batch=batch: self._batch(batch))
+                did_relink = self._relinks()
+                batches = self._spool.claim(self._slot, CLAIM)
+                if self._work.batches or self._work.leases:
+                    if (not batches and not did_relink) or time.monotonic() - self._work.since >= SYNC_S:
+                        self._patiently(self._finish)
+                elif not batches and not did_relink:
+                    self._spool.recover()
+                    self._wait(LOOK_S)
+            self._patiently(self._finish)
+        except Stopped:
+            self._finish_once()
+        self._events.close()
+
+    def _stop(self) -> None:
+        self._should_stop = True
+
+    def _finish_once(self) -> None:
+        """At the end what is written may be told; what is not stays in the spool, and is done again."""
+        try:
+            self._finish()
+        except (OSError, CombineError) as error:
+            log.info("stopped; what is in work stays in the spool reason=%s", error)
+
+    def _is_over(self) -> bool:
+        if self._should_stop or not self._channel.answer_pings():
+            return True
+        limits = self._settings.supervise
+        return self._documents >= limits.documents or time.monotonic() - self._born >= limits.life_s
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, and answer pings meanwhile; raises Stopped when it is time to end."""
+        select.select([self._channel], [], [], seconds)
+        if not self._channel.answer_pings() or self._should_stop:
+            raise Stopped
+
+    def _patiently(self, step: Callable[[], None]) -> None:
+        """Do a step again until the disk and the daemons let it through: such faults are nobody's guilt."""
+        while True:
+            try:
+                step()
+                self._channel.note("")
+                return
+            except (OSError, CombineError) as error:
+                self._channel.note(f"waits: {error}")
+                log.info("a step is tried again later reason=%s", error)
+                self._wait(AGAIN_S)
+
+    # One batch --------------------------------------------------------------------------------------------------
+
+    def _batch(self, batch: Batch) -> None:
+        """Bring the harvests of a batch into the store; its records wait for the sync in `_finish`."""
+        data = batch.path.read_bytes()
+        with self._spool.marks(batch) as marks:
+            harvests = self._current(batch, list(self._scan(batch, data)))
+            for offset, length, harvest in harvests:
+                if offset in marks.condemned:
+                    self._to_bad(batch, offset, length, harvest, "it killed three parsers")
+                elif offset in marks.suspects:
+                    self._finish()
+                    self._harvests(batch, [(offset, length, harvest)], marks, alone=True)
+                    self._finish()
+            healthy = [item for item in harvests if item[0] not in marks.condemned | marks.suspects]
+            self._harvests(batch, healthy, marks, alone=False)
+            marks.clear()
+        self._work.batches.append(batch)
+        self._work.since = self._work.since or time.monotonic()
+
+    def _scan(self, batch: Batch, data: bytes) -> Iterator[tuple[int, int, Harvest]]:
+        end = 0
+        try:
+            for offset, length, harvest in hrf.scan(data):
+                end = offset + length
+                yield offset, length, harvest
+        except RecordError as error:
+            log.error("a batch is damaged, its rest goes to bad batch=%s offset=%d fault=%s", batch.name, end, error)
+            self._spool.fail(batch, end, -1, str(error))
+
+    def _current(self, batch: Batch, harvests: list[tuple[int, int, Harvest]]) -> list[tuple[int, int, Harvest]]:
+        """Repeat DONE for the batch, and keep the harvests whose FETCH is still their row's."""
+        lines = [
+            jcf.job(
+                URL=harvest.job.url, FETCH=harvest.job.fetch, OUTCOME=harvest.outcome, STATUS=harvest.status or None,
+                BATCH=batch.name,
+            )
+            for _, _, harvest in harvests
+        ]  # fmt: skip
+        current = set()
+        for start in range(0, len(lines), MESSAGE_LINES):
+            current |= {line.fetch for line in self._scheduler.call("DONE", lines[start : start + MESSAGE_LINES])}
+        return [item for item in harvests if item[2].job.fetch in current]
+
+    def _harvests(self, batch: Batch, harvests: list[tuple[int, int, Harvest]], marks: Marks, alone: bool) -> None:
+        """Learn from harvests, ask idbd, write the records, offer the links; in this order."""
+        lessons = []
+        for offset, length, harvest in harvests:
+            marks.at(offset, alone=alone)
+            lesson = self._learn(batch, offset, length, harvest)
+            if lesson is not None:
+                lessons.append(lesson)
+            if not self._channel.answer_pings() or self._should_stop:
+                marks.clear()
+                raise Stopped
+        marks.clear()
+        _limit_cpu(None)
+        answers = self._ask([lesson.question for lesson in lessons if lesson.question is not None])
+        now = time.time()
+        settled = [lesson.settle(answers.get(lesson.url), now, __version__) for lesson in lessons]
+        for lesson in settled:
+            self._keep(lesson)
+        most = self._settings.scheduler.links_page
+        self._offers.send((lesson.harvest.job, offers(lesson.harvest.job, lesson.links, most)) for lesson in settled)
+        self._work.lines += [lesson.stored() for lesson in settled]
+
+    def _learn(self, batch: Batch, offset: int, length: int, harvest: Harvest) -> Lesson | None:
+        """Read one harvest, within the limits of a page; one that raises goes to bad at once."""
+        raw = (raw_place(batch), offset, length) if self._settings.keep.raw != "none" else ("", 0, 0)
+        self._documents += 1
+        _limit_cpu(self._settings.page.cpu_s)
+        try:
+            return learn(harvest, raw, self._store.get, self._settings.page)
+        except OSError:
+            raise
+        except Exception as error:
+            log.exception("%s: a page could not be parsed", record_id(harvest.job.url))
+            self._to_bad(batch, offset, length, harvest, f"{type(error).__name__}: {error}")
+            return None
+
+    def _to_bad(self, batch: Batch, offset: int, length: int, harvest: Harvest, reason: str) -> None:
+        self._spool.fail(batch, offset, length, reason)
+        self._work.lines.append(
+            jcf.job(
+                URL=harvest.job.url, FETCH=harvest.job.fetch, OUTCOME="failed", REASON="parser", DETAIL=reason[:500]
+            )
+        )
+
+    def _ask(self, questions: list[Job]) -> dict[str, Job]:
+        answers: dict[str, Job] = {}
+        for start in range(0, len(questions), MESSAGE_LINES):
+            reply = self._idbd.call("SAME", questions[start : start + MESSAGE_LINES])
+            answers |= {line.url: line for line in reply}
+        return answers
+
+    def _keep(self, lesson: Lesson) -> None:
+        if lesson.action == WRITE and lesson.record is not None:
+            self._store.put(lesson.record)
+        elif lesson.action == REMOVE:
+            self._store.delete(record_id(lesson.url))
+        self._events.event("stored", URL=lesson.url, OUTCOME=lesson.outcome, REASON=lesson.reason or None)
+
+    def _add(self, lines: list[Job]) -> None:
+        reply: Reply = self._scheduler.call("ADD", lines)
+        for line in reply:
+            log.debug("a link was refused url=%s reason=%s", line.url, line.get("REASON"))
+
+    # The sync and STORED ----------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """One sync for all that was written since the last; only then STORED, and only then the batches go."""
+        work = self._work
+        if not (work.batches or work.leases or work.lines):
+            return
+        self._store.sync()
+        self._channel.answer_pings()
+        while work.lines:
+            self._scheduler.call("STORED", work.lines[: MESSAGE_LINES // 2])
+            del work.lines[: MESSAGE_LINES // 2]
+        while work.batches:
+            self._spool.finish(work.batches[0], raw=self._settings.keep.raw != "none")
+            del work.batches[0]
+        if work.leases:
+            self._scheduler.call("DONE", [jcf.job(LEASE=lease, END="1") for lease in work.leases])
+            work.leases.clear()
+        work.since = 0.0
+        self._events.flush()
+
+    # Relink jobs ------------------------------------------------------------------------------------------------
+
+    def _relinks(self) -> bool:
+        """Offer the links of stored records again where the scheduler wants it; true if there were any."""
+        if time.monotonic() < self._next_relinks:
+            return False
+        asked = [jcf.job(KIND="relink", COUNT=100, WAIT="0"), *(jcf.job(LEASE=lease) for lease in self._work.leases)]
+        try:
+            jobs = self._scheduler.call("TAKE", asked)
+        except CombineError as error:
+            self._channel.note(f"waits: {error}")
+            self._next_relinks = time.monotonic() + RELINK_S
+            return False
+        if not jobs:
+            self._next_relinks = time.monotonic() + RELINK_S
+            return False
+        self._patiently(lambda: self._offer_again(jobs))
+        self._work.leases.append(jobs[0].number("LEASE"))
+        self._work.since = self._work.since or time.monotonic()
+        return True
+
+    def _offer_again(self, jobs: list[Job]) -> None:
+        lines = []
+        for job in jobs:
+            record = self._store.get(job.url)
+            links = links_of(record) if record is not None else []
+            if job.get("TO"):
+                links = [Link("redirect", job.get("TO"), "", "")]
+            lines += offers(job, links, self._settings.scheduler.links_page)
+        self._offers.send_again(lines)
+        self._work.lines += [jcf.job(URL=job.url, FETCH=job.fetch, OUTCOME="ok") for job in jobs]
+
+
+def _limit_memory(size: int) -> None:
+    """The address space that a page may still take, above what the process has now."""
+    with open("/proc/self/statm", "rb") as file:
+        pages = int(file.read().split()[0])
+    limit = pages * os.sysconf("SC_PAGE_SIZE") + size
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _limit_cpu(seconds: int | None) -> None:
+    """The CPU time that a page may take, after which the kernel ends the process; None between pages."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    soft = hard if seconds is None else int(time.process_time()) + seconds + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+
+def main(context: Context) -> int:
+    """Run one parser's life; gives the exit code."""
+    home = Home(context.home)
+    channel = Channel(context.channel)
+    with Slot.acquire(home, "parser", context.slot) as slot:
+        Parser(home, slot, context, channel).run()
+    return 0
