@@ -1,0 +1,186 @@
+"""measure: harvest the synthetic web with the whole running system, and say what a page costs each process.
+
+    python -m bench.measure [--pages 5000] [--hosts 100] [--latency 0] [--harvesters 1] [--parsers 2]
+
+Without delays, in a fresh home below $TMPDIR (never inside the checkout). The number of records must be the number of
+pages that the web has; anything else is an error, since a harvest that leaves something out is quick. The table goes to
+stdout, the same as JSON to bench/out/.
+
+The home is left where it is: files made within minutes of many being removed cost several times as much on ext4, so
+that a benchmark that cleans up spoils the next one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.processes import Watch, adopt_orphans, cpu_of
+
+ROOT = Path(__file__).resolve().parents[1]
+COMBINE = Path(sys.executable).parent / "combine"
+LOOK_S = 0.25
+MEMORY_LOOK_S = 1.0
+
+#: After the command has ended, its daemons have so long to end.
+STOP_S = 15.0
+
+SETTINGS = """\
+[harvest]
+allow_private = ["127.0.0.0/8"]
+workers = {harvesters}
+
+[page]
+workers = {parsers}
+
+[politeness]
+site_requests_day = 1_000_000_000
+site_bytes_day = 1_000_000_000_000
+"""
+
+
+@dataclass(frozen=True)
+class Web:
+    """The synthetic web while it is served."""
+
+    pid: int
+    port: int
+    pages: int
+    seeds: list[str]
+
+    def stats(self) -> dict[str, Any]:
+        """What it was asked so far."""
+        with urllib.request.urlopen(f"http://127.1.0.1:{self.port}/__stats") as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+
+@contextlib.contextmanager
+def served(options: argparse.Namespace) -> Iterator[Web]:
+    """Serve the synthetic web while the body runs."""
+    words = [sys.executable, "-m", "bench.web", "--pages", str(options.pages), "--hosts", str(options.hosts)]
+    words += ["--latency", str(options.latency)]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        try:
+            facts = json.loads(process.stdout.readline())
+            yield Web(process.pid, facts["port"], facts["pages"], facts["seeds"])
+        finally:
+            process.terminate()
+
+
+def make_home(options: argparse.Namespace, web: Web) -> Path:
+    """A fresh home with its settings, and the seeds beside it."""
+    home = Path(tempfile.mkdtemp(prefix="combine-bench-")) / "home"
+    subprocess.run([COMBINE, "init", str(home)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    (home / "combine.toml").write_text(SETTINGS.format(harvesters=options.harvesters, parsers=options.parsers))
+    (home.parent / "seeds").write_text("".join(f"{seed}\n" for seed in web.seeds))
+    return home
+
+
+def harvest(home: Path, web: Web) -> tuple[Watch, float]:
+    """Run the harvest to its end, watched; gives the seconds that it took too."""
+    watch = Watch(home)
+    words = [str(COMBINE), "--home", str(home), "harvest", "-i", str(home.parent / "seeds"), "--delay", "0"]
+    began = time.monotonic()
+    memory_at = began
+    command = subprocess.Popen(words, cwd=home.parent, stdout=subprocess.DEVNULL)
+    ended = 0.0
+    while not watch.settle(web.pid):
+        now = time.monotonic()
+        if not ended and not Path(f"/proc/{command.pid}").exists():
+            ended = now
+        if ended and now > ended + STOP_S:
+            raise SystemExit(f"processes of {home} did not end with the harvest")
+        watch.look(memory=now >= memory_at)
+        memory_at = now + MEMORY_LOOK_S if now >= memory_at else memory_at
+        time.sleep(LOOK_S)
+    command.returncode = 0  # reaped above, with all that it left
+    return watch, (ended or time.monotonic()) - began
+
+
+def report(home: Path, web: Web, watch: Watch, wall_s: float, options: argparse.Namespace) -> dict[str, Any]:
+    """All figures of one run."""
+    stats = web.stats()
+    pages = max(1, stats["pages"])
+    processes = {
+        name: {
+            "processes": len(costs),
+            "cpu_s": round(sum(cost.cpu_s for cost in costs), 2),
+            "cpu_ms_page": round(sum(cost.cpu_s for cost in costs) * 1000 / pages, 4),
+            "written_bytes": sum(cost.written_bytes for cost in costs),
+        }
+        for name, costs in watch.by_name().items()
+    }
+    seen_s = sum(cost.cpu_s for costs in watch.by_name().values() for cost in costs)
+    rest_s = watch.settled_cpu_s - seen_s
+    processes["between looks"] = {"cpu_s": round(rest_s, 2), "cpu_ms_page": round(rest_s * 1000 / pages, 4)}
+    return {
+        "options": {key: value for key, value in vars(options).items() if key != "out"},
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.release()},
+        "home": str(home),
+        "records": sum(len(files) for _, _, files in os.walk(home / "hdb")),
+        "pages": web.pages,
+        "pages_s": round(pages / stats["first_to_last_s"], 1) if stats["first_to_last_s"] else 0,
+        "wall_s": round(wall_s, 2),
+        "cpu_ms_page": round(watch.settled_cpu_s * 1000 / pages, 4),
+        "peak_anonymous_bytes": watch.peak_anonymous_bytes,
+        "written_bytes": sum(cost.written_bytes for cost in watch.costs.values()),
+        "processes": processes,
+        "web": {**stats, "cpu_ms_page": round(cpu_of(web.pid) * 1000 / pages, 4)},
+    }
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the table."""
+    print(f"\n{'process':<22}{'number':>8}{'CPU s':>10}{'CPU ms a page':>16}{'MB written':>13}")
+    for name, row in figures["processes"].items():
+        written = f"{row['written_bytes'] / 1e6:.1f}" if "written_bytes" in row else ""
+        print(f"{name:<22}{row.get('processes', ''):>8}{row['cpu_s']:>10.2f}{row['cpu_ms_page']:>16.3f}{written:>13}")
+    print(f"{'all':<22}{'':>8}{'':>10}{figures['cpu_ms_page']:>16.3f}{figures['written_bytes'] / 1e6:>13.1f}")
+    web = figures["web"]
+    print(f"\n{figures['pages_s']:.0f} pages/s from the first request to the last; {figures['wall_s']:.1f} s in all,")
+    print(f"{figures['peak_anonymous_bytes'] / 1e6:.0f} MB of anonymous memory at most (PSS, all processes).")
+    print(f"The web answered {web['requests']} requests {web['statuses']} for {web['cpu_ms_page']:.3f} ms CPU a page.")
+
+
+def main() -> int:
+    """Measure once; 1 if the records are not the pages."""
+    parser = argparse.ArgumentParser(description="Harvest the synthetic web and say what a page costs.")
+    parser.add_argument("--pages", type=int, default=5_000)
+    parser.add_argument("--hosts", type=int, default=100)
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer of the web")
+    parser.add_argument("--harvesters", type=int, default=1)
+    parser.add_argument("--parsers", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "out")
+    options = parser.parse_args()
+    adopt_orphans()
+    with served(options) as web:
+        home = make_home(options, web)
+        watch, wall_s = harvest(home, web)
+        figures = report(home, web, watch, wall_s, options)
+    show(figures)
+    options.out.mkdir(parents=True, exist_ok=True)
+    out = options.out / time.strftime("measure-%Y%m%d-%H%M%S.json")
+    out.write_text(json.dumps(figures, indent=1) + "\n")
+    print(f"{out}; the home is left in {home}: remove it later than five minutes before the next run", file=sys.stderr)
+    if figures["records"] != figures["pages"]:
+        print(f"WRONG: {figures['records']} records of {figures['pages']} pages", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
