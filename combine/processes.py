@@ -72,8 +72,8 @@ class Processes:
             tell(name, Exited(1, f"no process: {error.strerror}"))
             return
         process = self._living[name] = _Process(pid, os.pidfd_open(pid), channel, tell)
-        self.watch(process.pidfd, functools.partial(self._gone, name))
-        self.watch(channel, functools.partial(self._hear, name))
+        self.watch(process.pidfd, functools.partial(self._gone, name, process))
+        self.watch(channel, functools.partial(self._hear, name, process))
         tell(name, Started(pid))
 
     def send(self, name: str, line: bytes) -> None:
@@ -97,8 +97,9 @@ class Processes:
         for thing in self.held:
             thing.close()
 
-    def _hear(self, name: str) -> None:
-        process = self._living[name]
+    def _hear(self, name: str, process: _Process) -> None:
+        if self._living.get(name) is not process:
+            return  # Its end was heard in the same turn, and with it its last words.
         try:
             data = process.channel.recv(65536)
         except BlockingIOError:
@@ -115,11 +116,10 @@ class Processes:
             if event is not None:
                 process.tell(name, event)
 
-    def _gone(self, name: str) -> None:
-        process = self._living[name]
+    def _gone(self, name: str, process: _Process) -> None:
         # Its last words come first: a worker that was ready and ended is not one that never was.
         if process.channel in self._selector.get_map():
-            self._hear(name)
+            self._hear(name, process)
         code = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
         self.forget(process.pidfd)
         if process.channel in self._selector.get_map():

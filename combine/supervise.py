@@ -258,7 +258,7 @@ def _look(child: Child, event: Event, now: float) -> Outcome:
         if now - child.asked < _silence_s(child):
             return child, ()
         reason = f"silent for {_silence_s(child):g} s"
-        said = Say(f"was {reason}: it is killed and replaced", is_warning=True)
+        said = Say(f"was silent for {_silence_s(child):g} s: it is killed and replaced", is_warning=True)
         return replace(child, killed=now, reason=reason), (said, Signal(signal.SIGKILL))
     if now - child.heard < child.rules.ping_s:
         return child, ()
@@ -286,7 +286,7 @@ def _stop_look(child: Child, event: Event, now: float) -> Outcome:
         return child, ()
     reason = "did not stop in time"
     return replace(child, killed=now, reason=reason), (
-        Say(f"{reason}: it is killed", is_warning=True),
+        Say("did not stop in time: it is killed", is_warning=True),
         Signal(signal.SIGKILL),
     )
 

@@ -23,12 +23,14 @@ from combine.config import Settings
 from combine.errors import EXIT_CONFIG
 from combine.keep.home import Home
 from combine.notify import Notify
+from combine.processes import Processes, _Process
 from combine.report import Report
 from combine.status import read_status, running
-from combine.supervise import State
+from combine.supervise import Event, Exited, Ready, State
 from combine.upkeep import upkeep
 from daemons.keepalive import children_of
 from tests.daemons.units import (
+    CLONE,
     PATIENCE_S,
     Watch,
     all_running,
@@ -353,6 +355,28 @@ def test_the_children_of_a_unit(unit: str, workers: int, names: list[str]) -> No
     assert names == [child.name for child in children_of(unit, workers, Settings())]
 
 
+def test_an_end_may_be_heard_before_the_last_words() -> None:
+    """Both are readable in one turn, and the selector may give them in any order."""
+    processes = Processes([])
+    heard: list[tuple[str, Event]] = []
+    pid = os.fork()
+    if pid == 0:
+        os._exit(3)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.send(b"READY\n")
+    theirs.close()
+    process = _Process(pid, os.pidfd_open(pid), ours, lambda name, event: heard.append((name, event)))
+    processes._living["idbd"] = process
+    processes.watch(process.pidfd, lambda: None)
+    processes.watch(ours, lambda: None)
+    assert select.select([process.pidfd], [], [], PATIENCE_S)[0]
+    processes._gone("idbd", process)
+    processes._hear("idbd", process)
+    assert [("idbd", Ready()), ("idbd", Exited(3))] == heard
+    processes.let_go()
+
+
 def test_upkeep_compresses_past_days_and_removes_what_is_too_old(home: Home) -> None:
     for day in ("2020/01/01", "2020/01/02"):
         (home.raw / day).mkdir(parents=True)
@@ -386,3 +410,21 @@ def test_an_unknown_unit_is_a_usage_error() -> None:
         [sys.executable, "-m", "daemons.keepalive", "nonsense", "--home", "/"], capture_output=True, check=False
     )
     assert 2 == done.returncode
+
+
+def test_every_sentence_of_keepalive_and_logd_is_explained() -> None:
+    page = (CLONE / "docs" / "operations.md").read_text(encoding="utf-8")
+    explained = {re.sub(r"[^a-z]+", " ", text).strip() for text in re.findall(r"`([^`\n]+)`", page)}
+    files = (
+        "combine/supervise.py",
+        "combine/report.py",
+        "combine/upkeep.py",
+        "daemons/keepalive.py",
+        "daemons/logd.py",
+    )
+    source = "".join((CLONE / file).read_text(encoding="utf-8") for file in files)
+    said = re.findall(r'(?:log\.[a-z]+|Say)\(\s*f?"([^"]+)"', source)
+    assert len(said) >= 12
+    for sentence in said:
+        words = re.sub(r"[^a-z]+", " ", re.sub(r"%[sd]|\{.*?\}", "", sentence)).strip()
+        assert any(text == words or text.endswith(" " + words) for text in explained), sentence
