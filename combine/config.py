@@ -1,8 +1,8 @@
 """The settings of a home: every default once, with its unit and its reason; read from combine.toml.
 
-A setting is written `section.key`; sections are the dataclasses below. An unknown section or key is refused by name with the
-nearest known one, a value of the wrong type with what is allowed. `--set section.key=value` on a command line wins over the file.
-This module reads one file and does no other I/O.
+A setting is written `section.key`; sections are the dataclasses below. An unknown section or key is refused by name
+with the nearest known one, a value of the wrong type with what is allowed. `--set section.key=value` on a command
+line wins over the file. This module reads one file and does no other I/O.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class SiteRule:
     bytes_day: int | None = None  # instead of politeness.site_bytes_day
 
     def covers(self, host: str) -> bool:
-        """Does this rule speak of the host?"""
+        """Whether this rule speaks of the host."""
         name = self.match.lower()
         return host == name.removeprefix(".") or (name.startswith(".") and host.endswith(name))
 
@@ -187,18 +187,10 @@ def load(home: Path, overrides: tuple[str, ...] = ()) -> Settings:
     Raises ConfigError for what cannot be read, is not known or is not allowed.
     """
     path = home / "combine.toml"
-    try:
-        document = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
-        document = {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}; mend that line") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     values: dict[str, dict[str, Any]] = {}
     origins: dict[str, str] = {}
     rules: tuple[SiteRule, ...] = ()
-    for section, table in document.items():
+    for section, table in _document(path).items():
         if section == "site":
             rules = tuple(_site_rule(rule, f"{path} [[site]]") for rule in _list_of_tables(table, path))
             continue
@@ -210,19 +202,34 @@ def load(home: Path, overrides: tuple[str, ...] = ()) -> Settings:
             values.setdefault(section, {})[key] = _checked(section, key, value, str(path))
             origins[f"{section}.{key}"] = path.name
     for override in overrides:
-        name, equals, text = override.partition("=")
-        section, _, key = name.partition(".")
-        if not equals or section not in SECTIONS:
-            raise ConfigError(f"--set {override}: write section.key=value{_nearest(section, list(SECTIONS))}")
-        added = _from_text(section, key, text)
-        if isinstance(added, tuple):
-            added = (*values.get(section, {}).get(key, ()), *added)
-        values.setdefault(section, {})[key] = added
-        origins[name] = "--set"
+        section, key, value = _override(override)
+        if isinstance(value, tuple):
+            value = (*values.get(section, {}).get(key, ()), *value)
+        values.setdefault(section, {})[key] = value
+        origins[f"{section}.{key}"] = "--set"
     sections = {section: SECTIONS[section](**table) for section, table in values.items()}
     settings = Settings(**sections, site=rules, origins=origins)
     _check_meaning(settings, path)
     return settings
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}; mend that line") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _override(text: str) -> tuple[str, str, Any]:
+    name, equals, value = text.partition("=")
+    section, _, key = name.partition(".")
+    if not equals or section not in SECTIONS:
+        raise ConfigError(f"--set {text}: write section.key=value{_nearest(section, list(SECTIONS))}")
+    return section, key, _from_text(section, key, value)
 
 
 def known_keys() -> list[tuple[str, str, Any]]:

@@ -1,7 +1,7 @@
 """The daemons as data: their sockets, their verbs, and whom each may call. The architecture, in one table.
 
-Calls go right only: harvester → parser → scheduler → idbd. Any rung may skip to its right and none goes back, so there is no
-cycle and no deadlock. Everyone may send events to logd, which answers nobody.
+Calls go right only: harvester → parser → scheduler → idbd. Any rung may skip to its right and none goes back, so
+there is no cycle and no deadlock. Everyone may send events to logd, which answers nobody.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ EVERYONE = ("PING", "STAT")
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One kind of process. `socket` is its file below run/, or "" for a worker; `rung` its place in the ladder of calls."""
+    """One kind of process.
+
+    `socket` is its file below run/, or "" for a worker; `rung` its place in the ladder of calls.
+    """
 
     name: str
     unit: str

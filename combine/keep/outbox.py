@@ -1,14 +1,16 @@
 """The outbox of a harvester: harvests go into batches, and the scheduler is told after their batch is in the spool.
 
-Invariant, "disk before message": a DONE line that speaks of a harvest is sent only when the batch that holds it is published. Lines go out in
-the order in which they came, so an END is never before the outcomes of its lease. A full disk or an absent scheduler costs time only:
-the outbox tries again, and what waits in it is bounded by the leases that its harvester holds.
+Invariant, "disk before message": a DONE line that speaks of a harvest is sent only when the batch that holds it is
+published. Lines go out in the order in which they came, so an END is never before the outcomes of its lease. A full
+disk or an absent scheduler costs time only: the outbox tries again, and what waits in it is bounded by the leases
+that its harvester holds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -51,7 +53,7 @@ class Outbox:
                     said = True
                 await asyncio.sleep(AGAIN_S)
         if body is not None:
-            body.unlink(missing_ok=True)
+            os.unlink(body)
         self._with_batch.append(len(self._lines))
         self.tell(line)
 

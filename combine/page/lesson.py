@@ -1,7 +1,8 @@
 """What one harvest teaches: which record to write or remove, which links to offer, and what STORED says of it.
 
-Two steps, with idbd's answer between them: `learn` reads the harvest and asks its question (has this digest, or this removal, company?), and
-`Lesson.settle` decides with the answer. Pure: the record that stands is given, nothing is written here.
+Two steps, with idbd's answer between them: `learn` reads the harvest and asks its question (has this digest, or this
+removal, company?), and `Lesson.settle` decides with the answer. Pure: the record that stands is given, nothing is
+written here.
 """
 
 from __future__ import annotations

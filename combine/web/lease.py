@@ -1,9 +1,10 @@
-"""One lease at work: ask for its jobs one after another, at its delay, as robots.txt allows, and report what came of each.
+"""One lease at work: ask for its jobs one after another, at its delay, as robots.txt allows, and report on each.
 
-Theory of operation. A lease gives a site to one harvester alone, so the gap between requests is kept here: no request starts before the end
-of the last one plus the delay, robots.txt's own request counted. Sites that share an address are spaced as well, by a turn that they take.
-A job ends in exactly one report: fetched, denied, or handed back unasked. The lease is handed back early when its time is over, when we
-are to stop, or when a failure speaks of the whole site.
+Theory of operation. A lease gives a site to one harvester alone, so the gap between requests is kept here: no request
+starts before the end of the last one plus the delay, robots.txt's own request counted. Sites that share an address
+are spaced as well, by a turn that they take. A job ends in exactly one report: fetched, denied, or handed back
+unasked. The lease is handed back early when its time is over, when we are to stop, or when a failure speaks of the
+whole site.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def boottime() -> float:
 
 async def sleep_until(moment: float) -> None:
     """Sleep until a boot time, and never a millisecond less: timers may fire early."""
-    while (left := moment - boottime()) > 0:
+    while (left := moment - boottime()) > 0:  # noqa: ASYNC110 -- it is time itself that is waited for
         await asyncio.sleep(left + 0.001)
 
 
