@@ -160,7 +160,7 @@ class Fetcher:
             return asking.refused("address", str(refusal))
         lease = self._leases.enter(host, port, address)
         try:
-            return await self._ask(asking, url, lease, head_only, body_limit or self._limits.body_bytes)
+            return await self._ask(asking, url, lease, head_only, self._body_limit(job, body_limit))
         finally:
             self._leases.leave(lease)
 
@@ -207,6 +207,10 @@ class Fetcher:
             reason = "timeout" if body.truncated == "time" else "reset"
             return asking.failed(reason, "the body never came", status=response.status, peer=lease.peer)
         return asking.answered(outcome, response, header, body, location, lease.peer)
+
+    def _body_limit(self, job: Job, body_limit: int | None) -> int:
+        limit = self._limits.body_bytes if body_limit is None else body_limit
+        return min(limit, self._settings.politeness.robots_bytes) if job.kind == "robots" else limit
 
     def _spill_path(self) -> Path:
         self._spilled += 1
@@ -352,7 +356,11 @@ def _header_of(response: ClientResponse) -> bytes:
 
 
 def _field(response: ClientResponse, name: str) -> str:
-    return str(response.headers.get(name, "")).strip()
+    value = str(response.headers.get(name, "")).strip()
+    if value.isascii():
+        return value
+    # aiohttp reads UTF-8 and marks other bytes with lone surrogates, which no URL and no file can hold.
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _after(response: ClientResponse) -> float | None:

@@ -1,8 +1,14 @@
-"""Read the mock web's log and say where a site was asked too soon or twice at once."""
+"""Read the mock web's log and say where a site was asked too soon or twice at once.
+
+    python -m tests.site.checker LOG DELAY_S
+
+prints each violation and a line that counts requests and sites; exit 1 if there was one.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,3 +57,17 @@ def violations(
         if site not in last or end >= last[site][0]:
             last[site] = (end, path)
     return found
+
+
+def main(arguments: list[str]) -> int:
+    """Check a log from the command line."""
+    requests = read_log(Path(arguments[0]))
+    found = violations(requests, float(arguments[1]))
+    for violation in found:
+        print(violation)
+    print(f"{len(requests)} requests to {len({entry['host'] for entry in requests})} sites, {len(found)} violations")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -203,30 +203,38 @@ def _boottime() -> float:
 def main(arguments: list[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(prog="python -m tests.site.server", description="a mock web for tests")
-    parser.add_argument("--bind", default="127.0.0.1")
+    parser.add_argument("--bind", default="127.0.0.1", help="one address, or several with commas between: a site each")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--root", type=Path)
     parser.add_argument("--log", type=Path)
     parser.add_argument("--robots", default="404", help="rules, a status, slow:SECONDS, reset, redirect:URL, or empty")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before every answer")
+    parser.add_argument("--cert", type=Path, help="PEM file with certificate and key: serve https")
     options = parser.parse_args(arguments)
     asyncio.run(_serve(options))
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    server = Server(
-        options.root,
-        bind=options.bind,
-        port=options.port,
-        log=options.log,
-        robots=options.robots.replace("\\n", "\n"),
-        delay_s=options.delay,
-    )
+    tls = None
+    if options.cert:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(options.cert)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with server:
-        print(f"ready {server.url('')}", flush=True)
+    async with contextlib.AsyncExitStack() as servers:
+        for bind in options.bind.split(","):
+            server = Server(
+                options.root,
+                bind=bind,
+                port=options.port,
+                log=options.log,
+                robots=options.robots.replace("\\n", "\n"),
+                delay_s=options.delay,
+                tls=tls,
+            )
+            await servers.enter_async_context(server)
+            print(f"ready {server.url('')}", flush=True)
         await stop.wait()
 
 

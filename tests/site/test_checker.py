@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.site.checker import Violation, violations
+from tests.site.checker import Violation, main, violations
 
 
 def entry(start: float, end: float, path: str = "/", host: str = "a") -> dict[str, object]:
@@ -58,3 +58,34 @@ def test_runs_as_a_process_of_its_own(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [200, 304, 404, 503] == [line["status"] for line in lines]
     assert [] == violations(log, 0.0)
+
+
+def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log"
+    lines = [json.dumps(entry(0, 1, "/x")), json.dumps(entry(1.5, 2, "/y")), '{"cut']
+    log.write_text("\n".join(lines))
+    assert (0, 1) == (main([str(log), "0.5"]), main([str(log), "1"]))
+    assert "2 requests to 1 sites, 0 violations\na: gap of 0.500 s" in capsys.readouterr().out
+
+
+def test_several_sites_in_one_process(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.site.server",
+        "--bind",
+        "127.0.0.31,127.0.0.32",
+        "--log",
+        str(tmp_path / "log"),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            bases = [server.stdout.readline().split()[1] for _ in range(2)]
+            for base in bases:
+                with urllib.request.urlopen(f"{base}/_/status/200") as answer:
+                    assert 200 == answer.status
+        finally:
+            server.terminate()
+    hosts = [json.loads(line)["host"] for line in (tmp_path / "log").read_text().splitlines()]
+    assert [base.removeprefix("http://") for base in bases] == hosts

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import pytest
 import uvloop
@@ -272,6 +273,20 @@ def test_coding_is_left_as_it_came(tmp_path: Path) -> None:
     assert got.harvest is not None
     assert got.harvest.body.startswith(b"\x1f\x8b")
     assert "gzip" == got.harvest.field("content-encoding")
+
+
+@pytest.mark.parametrize(("raw", "location"), [("/%C3%BC", "/ü"), ("/%FC", "/\ufffd"), ("%20/a%20b%20", "/a b")])
+def test_odd_locations(raw: str, location: str, tmp_path: Path) -> None:
+    server = Server(
+        pages={"/": b"HTTP/1.1 302 X\r\nContent-Length: 0\r\nLocation: " + unquote_to_bytes(raw) + b"\r\n\r\n"}
+    )
+    assert location == get("/", tmp_path, server=server).location
+
+
+def test_robots_are_cut_at_their_own_limit(tmp_path: Path) -> None:
+    got = get("/_/size/600000", tmp_path, params={"KIND": "robots"})
+    assert got.harvest is not None
+    assert ("length", 512 * 1024) == (got.harvest.truncated, len(got.harvest.body))
 
 
 def test_redirects_are_not_followed(tmp_path: Path) -> None:
