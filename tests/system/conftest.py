@@ -1,0 +1,46 @@
+"""Fixtures of the system tests: a web and a home, ended with the test."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from tests.system import sites
+from tests.system.harness import Harness, Web
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A short path: sockets lie below it."""
+    with tempfile.TemporaryDirectory(prefix="cmb", ignore_cleanup_errors=True) as path:
+        yield Path(path)
+
+
+@pytest.fixture
+def webs(place: Path) -> Iterator[Callable[..., Web]]:
+    """Makes sites: `webs(pages, *server options, bind=…)`."""
+    with ExitStack() as stack:
+
+        def make(pages: int, *options: str, bind: str = "127.0.0.31") -> Web:
+            root = place / f"site-{bind}"
+            sites.make(root, pages)
+            return stack.enter_context(closing(Web(root, place / f"log-{bind}.jsonl", *options, bind=bind)))
+
+        yield make
+
+
+@pytest.fixture
+def homes(place: Path) -> Iterator[Callable[..., Harness]]:
+    """Makes homes: `homes(settings text)`."""
+    with ExitStack() as stack:
+        made: list[Harness] = []
+
+        def make(settings: str = "") -> Harness:
+            made.append(stack.enter_context(closing(Harness(place / f"h{len(made)}", settings))))
+            return made[-1]
+
+        yield make

@@ -1,0 +1,107 @@
+"""Whole harvests with faults: kills, stops, and everything killed at once; the store is that of a harvest without."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.site.checker import violations
+from tests.system import sites
+from tests.system.harness import Harness, Web, until
+
+pytestmark = pytest.mark.system
+
+Webs, Homes = Callable[..., Web], Callable[..., Harness]
+
+PAGES = 150
+
+#: Silence is punished fast, so that a stopped worker does not hold a test up.
+IMPATIENT = "workers = 2\n[supervise]\nping_s = 0.3\nsilence_s = 1.5\nparser_silence_s = 1.5\n"
+
+
+@pytest.fixture
+def fault_free(webs: Webs, homes: Homes) -> dict[str, str]:
+    """The records of a harvest that nothing happens to."""
+    web, home = webs(PAGES), homes(IMPATIENT)
+    home.run("harvest", web.url("/index.html"))
+    return home.records()
+
+
+def check(web: Web, home: Harness, expected: dict[str, str], faults: int, delay_s: float = 0.0) -> None:
+    """The store is as without faults, nothing is left over, and no page was asked too often or too soon."""
+    assert set(expected) == set(home.records())
+    assert expected == home.records()
+    assert [] == home.leftovers()
+    counts = Counter(entry["path"] for entry in web.requests() if entry["path"] != "/robots.txt")
+    assert {} == {path: count for path, count in counts.items() if count > 1 + faults}
+    assert [] == violations(web.requests(), delay_s)
+
+
+@pytest.mark.parametrize("name", ["scheduler", "idbd", "logd", "harvester", "parser"])
+def test_one_daemon_is_killed(webs: Webs, homes: Homes, fault_free: dict[str, str], name: str) -> None:
+    web, home = webs(PAGES, "--delay", "0.003"), homes(IMPATIENT)
+    with home.harvest(web.url("/index.html"), "--delay", "0") as running:
+        for part in (1, 2):
+            until(lambda part=part: len(web.requests()) > part * PAGES // 4, "pages are asked for")  # type: ignore[misc]
+            home.kill(name)
+        home.finish(running)
+    check(web, home, fault_free, faults=2)
+
+
+def test_everything_is_killed_and_the_same_command_goes_on(
+    webs: Webs, homes: Homes, fault_free: dict[str, str]
+) -> None:
+    web, home = webs(PAGES, "--delay", "0.003"), homes(IMPATIENT)
+    for part in (1, 2):
+        with home.harvest(web.url("/index.html"), "--delay", "0") as running:
+            until(lambda part=part: len(web.requests()) > part * PAGES // 4, "pages are asked for")  # type: ignore[misc]
+            for pid in home.processes():
+                os.kill(pid, signal.SIGKILL)
+            running.wait(timeout=10)
+        until(lambda: not home.processes(), "all are gone")
+    home.run("harvest", web.url("/index.html"), "--delay", "0")
+    check(web, home, fault_free, faults=2)
+
+
+@pytest.mark.parametrize("name", ["harvester", "parser", "scheduler"])
+def test_a_stopped_process_is_replaced(webs: Webs, homes: Homes, fault_free: dict[str, str], name: str) -> None:
+    web, home = webs(PAGES, "--delay", "0.003"), homes(IMPATIENT)
+    with home.harvest(web.url("/index.html"), "--delay", "0") as running:
+        until(lambda: len(web.requests()) > PAGES // 4, "pages are asked for")
+        pid = until(lambda: home.pid(name), f"{name} runs")
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: home.pid(name) not in (0, pid), f"{name} is replaced")
+        home.finish(running)
+    check(web, home, fault_free, faults=1)
+
+
+def test_politeness_outlives_kills(webs: Webs, homes: Homes) -> None:
+    delay_s = 0.3
+    three = [webs(10, bind=f"127.0.0.{last}") for last in (35, 36, 37)]
+    home = homes("workers = 4\n[supervise]\nback_off_s = 0.05\n")
+    with home.harvest(*(web.url("/index.html") for web in three), "--delay", str(delay_s)) as running:
+        for name in ("harvester", "scheduler", "harvester", "idbd", "parser"):
+            seen = sum(len(web.requests()) for web in three)
+            until(lambda seen=seen: sum(len(web.requests()) for web in three) > seen + 3, "pages are asked for")  # type: ignore[misc]
+            home.kill(name)
+        home.finish(running)
+    for web in three:
+        assert {web.url(path) for path in sites.within(10, 9)} <= home.urls()
+        assert [] == violations(web.requests(), delay_s)
+
+
+def test_the_harvest_ends_cleanly_at_ctrl_c_and_goes_on_later(
+    webs: Webs, homes: Homes, fault_free: dict[str, str]
+) -> None:
+    web, home = webs(PAGES, "--delay", "0.003"), homes(IMPATIENT)
+    with home.harvest(web.url("/index.html"), "--delay", "0") as running:
+        until(lambda: len(web.requests()) > PAGES // 3, "pages are asked for")
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=12)
+        assert [] == home.processes()
+    home.run("harvest", web.url("/index.html"), "--delay", "0")
+    check(web, home, fault_free, faults=1)
