@@ -43,7 +43,7 @@ class BadURL(ValueError):
 
 def resolve(base: str, href: str) -> str | None:
     """Resolve a reference against an absolute URL, or against nothing (""), as WHATWG says; None: it is not valid."""
-    if href[:1] not in _NEEDS_WHOLE_BASE and href.isprintable() and (":" not in href[:6] or "//" in href):
+    if href[:1] not in _NEEDS_WHOLE_BASE and href.isprintable() and (":" not in href[:6] or "://" in href[:8]):
         directory = _directory(base)
         if directory:
             return _remembered(directory, href)

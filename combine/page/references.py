@@ -15,6 +15,10 @@ _REFRESH = re.compile(
 _REFRESH_URL = re.compile(r"""[Uu][Rr][Ll][\t\n\f\r ]*=[\t\n\f\r ]*(.*)""", re.DOTALL)
 _CANDIDATE = re.compile(r"[\t\n\f\r ,]*([^\t\n\f\r ]+)([^,(]*(?:\([^)]*\)?[^,(]*)*)")
 _TEXT_URL = re.compile(r"""https?://[^\s<>"'`\\^{|}\x00-\x20]+""", re.IGNORECASE)
+#: One link of a Link header: its target, and its parameters up to the next comma outside quotes.
+_LINK = re.compile(r'[\s,]*+<([^>]*)>((?:[^",]|"(?:[^"\\]|\\.)*+(?:"|\Z))*+)', re.DOTALL)
+_LINK_PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*+)"?|([^;"\s]*)))?', re.DOTALL)
+_FOLD = re.compile(r"\r?\n[ \t]+")
 _CLOSING = {")": "(", "]": "["}
 
 
@@ -47,6 +51,22 @@ def refresh(content: str) -> tuple[int, str] | None:
         if quote and quote in "\"'":
             reference = reference[1:].partition(quote)[0]
     return seconds, reference
+
+
+def link_header(value: str) -> list[tuple[str, str]]:
+    """The targets in a Link header (RFC 8288), each with one relation type; "" where it names none."""
+    found: list[tuple[str, str]] = []
+    value = _FOLD.sub("", value)
+    at = 0
+    while match := _LINK.match(value, at):
+        at = match.end()
+        rel = ""
+        for name, quoted, token in _LINK_PARAMETER.findall(match[2]):
+            if name.lower() == "rel":
+                rel = quoted or token
+                break
+        found.extend((match[1].strip(), word) for word in rel.split() or [""])
+    return found
 
 
 def urls_in(text: str, limit: int) -> list[str]:

@@ -1,0 +1,107 @@
+"""What a page allows robots to do with it: meta robots and X-Robots-Tag, for all agents and for one by name.
+
+As the large engines read them: directives add up, the stricter wins, `none` is noindex and nofollow, and a passed
+`unavailable_after` is noindex. Directives for another agent mean nothing here. This module never does I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from combine.page.dates import http_date, page_date
+
+#: Directives whose value follows a colon; a word with a colon that is none of them names an agent.
+_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+_AGENT = re.compile(r"\s*([A-Za-z][\w.-]*)\s*:\s*(.*)", re.DOTALL | re.ASCII)
+_LONG_DATE = re.compile(r"[A-Za-z]+,?\s*(?=\d)")
+#: A comma that is part of a date: "Wed, 01 Jul 2026" and "Wednesday, 01-Jul-26".
+_COMMA = re.compile(r"(?<!Mon)(?<!Tue)(?<!Wed)(?<!Thu)(?<!Fri)(?<!Sat)(?<!Sun)(?<!day),", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Robots:
+    """The directives of one page: what binds us, and all words as they were found, lower-case and sorted."""
+
+    noindex: bool = False
+    nofollow: bool = False
+    noarchive: bool = False
+    words: tuple[str, ...] = ()
+
+
+def robots(metas: list[tuple[str, str]], tags: list[str], agent: str = "", now: float | None = None) -> Robots:
+    """Read the metas of a page and its X-Robots-Tag fields; `now` is the epoch time, by default nothing has passed."""
+    words: set[str] = set()
+    named = agent.lower()
+    for name, content in metas:
+        if name == "robots" or (named and name == named):
+            words.update(_directives(content))
+    for tag in tags:
+        words.update(_of_field(tag, named))
+    if not words:
+        return SILENT
+    late = now is not None and any(_is_over(word, now) for word in words)
+    none = "none" in words
+    return Robots(
+        noindex=none or late or "noindex" in words,
+        nofollow=none or "nofollow" in words,
+        noarchive="noarchive" in words or "nocache" in words,
+        words=tuple(sorted(words)),
+    )
+
+
+#: What a page says that says nothing.
+SILENT = Robots()
+
+
+def _of_field(value: str, named: str) -> set[str]:
+    """The directives of one field that are for us. An agent's name holds for the directives up to the next name."""
+    words: set[str] = set()
+    for_us = True
+    for part in _COMMA.split(value):
+        match = _AGENT.fullmatch(part)
+        if match and match[1].lower() not in _VALUED:
+            for_us = match[1].lower() in (named, "*", "robots") and bool(match[1])
+            part = match[2]
+        if for_us:
+            words.update(_directives(part))
+    return words
+
+
+def _directives(text: str) -> list[str]:
+    found = []
+    for part in _COMMA.split(text):
+        word = " ".join(part.lower().split())
+        name, colon, value = word.partition(":")
+        if colon and name.strip() in _VALUED:
+            found.append(f"{name.strip()}:{value.strip()}")
+        else:
+            # Some sites put blanks where commas belong.
+            found.extend(word.split())
+    return [word for word in found if word]
+
+
+def _is_over(word: str, now: float) -> bool:
+    name, _, value = word.partition(":")
+    if name != "unavailable_after":
+        return False
+    value = value.strip()
+    moment = page_date(value)
+    if moment is None:
+        moment = http_date(value.title().replace("Gmt", "GMT"))
+    if moment is None:
+        moment = _loose_date(value)
+    return moment is not None and moment < now
+
+
+def _loose_date(value: str) -> int | None:
+    """Dates as the engines' own documentation writes them: `25 jun 2010 15:00:00 pst`, read as UTC."""
+    match = re.match(
+        r"(\d{1,2})[ -]([a-z]{3})[a-z]*[ -](\d{4})(?: (\d\d:\d\d(?::\d\d)?))?", _LONG_DATE.sub("", value, count=1)
+    )
+    if match is None or match[2] not in _MONTHS:
+        return None
+    return page_date(f"{match[3]}-{_MONTHS.index(match[2]) + 1:02}-{int(match[1]):02} {match[4] or '00:00'}")
+
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

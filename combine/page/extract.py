@@ -1,0 +1,221 @@
+"""From a harvest to a page: what it is, what it says, where it points. Never fetches, never fails for the bytes' sake.
+
+The steps, each in a module of its own: undo the content coding, tell the type, read the text, take it apart by type. A
+page that no reader is made for has its facts only. Links are absolute, without fragments, each kind and URL once; kinds
+that a browser would not load (`mailto:`, `javascript:`, `data:`) are left out.
+"""
+
+from __future__ import annotations
+
+import calendar
+import hashlib
+import time
+from dataclasses import dataclass, replace
+
+from combine.config import Page as Limits
+from combine.page import dates, language
+from combine.page.decode import decode
+from combine.page.directives import SILENT, Robots, robots
+from combine.page.encoding import encoding_of
+from combine.page.feeds import read_xml
+from combine.page.html import Document, Reference, read
+from combine.page.labels import decode as decode_text
+from combine.page.mime import is_nosniff
+from combine.page.references import link_header, refresh, urls_in
+from combine.page.rights import rights
+from combine.page.sniff import Sniffed, sniff
+from combine.urls import resolve
+from formats.hrf import Harvest
+from formats.wir import Link
+
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+#: Text that nobody reads: recorded by its facts.
+_UNREAD = frozenset(
+    {"text/css", "text/javascript", "text/ecmascript", "text/x-javascript", "text/jscript", "image/svg+xml"}
+)
+_PUBLISHED = (
+    *("article:published_time", "datepublished", "dc.date", "dcterms.created", "dc.date.issued", "dcterms.issued"),
+    *("citation_publication_date", "date", "pubdate"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one harvest says of its page. Times are epoch seconds, None where nothing is said."""
+
+    url: str
+    type: str
+    charset: str = ""
+    parsable: bool = False  # a reader took it apart; else it has facts only
+    title: str = ""
+    metas: tuple[tuple[str, str], ...] = ()
+    headings: tuple[tuple[int, str], ...] = ()
+    links: tuple[Link, ...] = ()
+    text: str = ""
+    text_digest: str = ""
+    canonical: str = ""
+    robots: Robots = SILENT
+    rights: tuple[tuple[str, str, str], ...] = ()
+    language: str = ""
+    language_declared: str = ""
+    published: int | None = None
+    modified: int | None = None
+    expires: int | None = None
+    truncated: str = ""
+
+    @property
+    def words(self) -> int:
+        """How many words the text has."""
+        return self.text.count(" ") + self.text.count("\n") + bool(self.text)
+
+
+def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page:
+    """Read a harvest; `agent` is the name by which a page may speak to us alone."""
+    decoded = decode(harvest.body, harvest.all("content-encoding"), limits.decoded_bytes, limits.ratio)
+    nosniff = is_nosniff(harvest.all("x-content-type-options"))
+    sniffed = sniff(decoded.body, harvest.all("content-type"), nosniff)
+    document, charset = _document(decoded.body, sniffed, limits)
+    found = document or Document()
+    tags = harvest.all("x-robots-tag")
+    title = found.title or ""
+    declared = _declared_language(harvest, found)
+    page = Page(
+        url=url,
+        type=sniffed.type,
+        charset=charset,
+        parsable=document is not None,
+        title=title,
+        metas=tuple(found.metas),
+        headings=tuple(found.headings),
+        text=found.text,
+        text_digest=digest(found.text, title) if found.text else digest(url + sniffed.type, ""),
+        robots=robots(found.metas, tags, agent, _epoch(harvest.fetched)) if found.metas or tags else SILENT,
+        rights=rights(harvest, found.metas),
+        language=language.detected(found.text) or declared,
+        language_declared=declared,
+        published=_published(found.metas),
+        modified=dates.http_date(harvest.field("last-modified")),
+        expires=dates.http_date(harvest.field("expires")),
+        truncated=harvest.truncated or decoded.truncated,
+    )
+    links, canonical = _links(harvest, url, found, limits.links)
+    return replace(page, links=links, canonical=canonical)
+
+
+def digest(text: str, title: str) -> str:
+    """The MD5 of text and title without white space, in upper-case hex: as Combine has made it since 3.5."""
+    # Text from a page has only blanks and line ends left; taking those out of bytes is cheap.
+    raw = (text + title).encode("utf-8", "replace").translate(None, b" \n\t\r\f\v")
+    return hashlib.md5(raw, usedforsecurity=False).hexdigest().upper()
+
+
+def _document(body: bytes, sniffed: Sniffed, limits: Limits) -> tuple[Document | None, str]:
+    """The body taken apart by the reader for its type, and its encoding; None where there is no such reader."""
+    kind = sniffed.type
+    if sniffed.binary or kind in _UNREAD:
+        return None, ""
+    is_html = kind in _HTML
+    is_xml = kind.endswith(("/xml", "+xml")) and not is_html
+    if not (is_html or is_xml or kind.startswith("text/")):
+        return None, ""
+    encoding, skip = encoding_of(body, sniffed.charset, is_html)
+    if is_html:
+        return read(_as_utf8(body, encoding, skip), limits.depth), encoding
+    if is_xml:
+        return read_xml(_as_utf8(body, encoding, skip), "utf-8"), encoding
+    text = "\n".join(decode_text(body[skip:], encoding).split("\r\n")).replace("\r", "\n").strip()
+    found = [Reference("text", href) for href in urls_in(text, limits.links)]
+    return Document(text=text, references=found), encoding
+
+
+def _as_utf8(body: bytes, encoding: str, skip: int) -> bytes:
+    """The body in UTF-8: itself, where it is so already."""
+    if encoding == "UTF-8" or (encoding == "windows-1252" and body.isascii()):
+        source = body[skip:] if skip else body
+        try:
+            source.decode("utf-8")
+        except UnicodeDecodeError:
+            return source.decode("utf-8", "replace").encode()
+        return source
+    return decode_text(body[skip:], encoding).encode("utf-8", "replace")
+
+
+def _links(harvest: Harvest, url: str, document: Document, limit: int) -> tuple[tuple[Link, ...], str]:
+    """The links of header and page in this order, and the canonical URL."""
+    found: dict[tuple[str, str], Link] = {}
+    canonical = ""
+    base = url
+    if document.base is not None:
+        base = _target(url, document.base.strip()) or url
+    for reference in _of_header(harvest):
+        _add(found, url, reference)
+    for reference in document.references:
+        if len(found) >= limit:
+            break
+        link = _add(found, base, reference)
+        if link is not None and reference.kind == "link" and "canonical" in link.rel.split():
+            canonical = canonical or link.url
+    for name, content in document.equivalents:
+        if name == "refresh" and (target := refresh(content)) and target[1]:
+            _add(found, base, Reference("refresh", target[1]))
+    if not canonical:
+        named = (link.url for link in found.values() if link.kind == "link" and link.rel.lower() == "canonical")
+        canonical = next(named, "")
+    return tuple(found.values())[:limit], canonical
+
+
+def _of_header(harvest: Harvest) -> list[Reference]:
+    """The references in the header fields: they are resolved against the URL, never against a base element."""
+    found = []
+    if 300 <= harvest.status < 400 and (location := harvest.field("location")):
+        found.append(Reference("redirect", location))
+    if (target := refresh(harvest.field("refresh"))) and target[1]:
+        found.append(Reference("refresh", target[1]))
+    for value in harvest.all("link"):
+        found.extend(Reference("link", href, rel) for href, rel in link_header(value))
+    return found
+
+
+def _add(found: dict[tuple[str, str], Link], base: str, reference: Reference) -> Link | None:
+    """Resolve one reference and note it, unless it is known; None where it leads nowhere."""
+    href = reference.href
+    if href.startswith("#"):
+        return None
+    target = _target(base, href)
+    if not target:
+        return None
+    rel = " ".join(reference.rel.lower().split()) if reference.rel else ""
+    link = Link(reference.kind, target, rel, reference.text)
+    return found.setdefault((reference.kind, target), link)
+
+
+def _target(base: str, href: str) -> str:
+    """The absolute http(s) URL without its fragment; "" where there is none."""
+    target = resolve(base, href)
+    if target is None or not target.startswith(("http://", "https://")):
+        return ""
+    return target.partition("#")[0] if "#" in target else target
+
+
+def _declared_language(harvest: Harvest, document: Document) -> str:
+    equivalents = (content for name, content in document.equivalents if name == "content-language")
+    metas = (content for name, content in document.metas if name in ("dc.language", "dcterms.language", "language"))
+    for value in (document.language, next(equivalents, ""), harvest.field("content-language"), next(metas, "")):
+        if found := language.tag(value):
+            return found
+    return ""
+
+
+def _published(metas: list[tuple[str, str]]) -> int | None:
+    if not metas:
+        return None
+    known = dict(reversed(metas))
+    values = (known[name] for name in _PUBLISHED if name in known)
+    return next((moment for value in values if (moment := dates.page_date(value)) is not None), None)
+
+
+def _epoch(fetched: str) -> float | None:
+    try:
+        return calendar.timegm(time.strptime(fetched[:19], "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None

@@ -1,0 +1,122 @@
+"""From a page to its record: every field of WIR, from harvest, page, job and the record that stood before.
+
+The same bytes give the same record but for times, `raw`, `via`, `depth` and `same_as`. This module never does I/O.
+"""
+
+from __future__ import annotations
+
+from combine.page import dates
+from combine.page.extract import Page
+from combine.page.fate import Sights
+from combine.urls import host_of, record_id, registrable_domain
+from formats import jcf
+from formats.hrf import Harvest
+from formats.wir import Record, join, record
+
+#: Parameters of a job that are true of one hand-out or one way to the page only: they are no part of `robot`.
+_PASSING = tuple(
+    (
+        "FETCH LEASE ADDR DELAY VIA DEPTH NRT PRIO SINCE FTIME ETAG LMOD TYP HOPS ELSE BATCH BUDGET END TOOK OUTCOME "
+        "STATUS REASON AFTER DUE DIGEST"
+    ).split()
+)
+
+
+def build(
+    harvest: Harvest, page: Page, previous: Record | None, raw: tuple[str, int, int], same_as: str, parser: str
+) -> Record:
+    """Make the record of a page that came."""
+    pairs = [*_of_job(harvest, page.url), *_of_answer(harvest, page, raw)]
+    fetched = _second(harvest.fetched)
+    pairs += [
+        ("first_seen", (previous.get("first_seen") if previous else "") or fetched),
+        ("checked", fetched),
+        ("changed", _changed(page, previous) or fetched),
+        ("fetched", fetched),
+        ("text_digest", page.text_digest),
+        ("same_as", same_as),
+        ("parser", parser),
+    ]
+    pairs += _of_page(page)
+    return record(pairs)
+
+
+def checked(previous: Record, harvest: Harvest) -> Record:
+    """The record after the server said that its page is unchanged: asked for again, and no longer stale."""
+    return previous.having(checked=_second(harvest.fetched), stale=None)
+
+
+def stale(previous: Record, sights: Sights, harvest: Harvest) -> Record:
+    """The record of a page that could not be had, kept and marked."""
+    mark = join((sights.outcome, dates.utc(int(sights.since)), sights.count))
+    # Where robots.txt forbids, nobody was asked.
+    asked = previous.get("checked") if sights.outcome == "denied" else _second(harvest.fetched)
+    return previous.having(stale=mark, checked=asked)
+
+
+def _changed(page: Page, previous: Record | None) -> str:
+    """When the text last changed, if that was before now."""
+    if previous is None or previous.get("text_digest") != page.text_digest:
+        return ""
+    return previous.get("changed")
+
+
+def _of_job(harvest: Harvest, url: str) -> list[tuple[str, str]]:
+    job = harvest.job
+    host = host_of(url)
+    return [
+        ("id", record_id(url)),
+        ("url", url),
+        ("host", host),
+        ("domain", registrable_domain(host)),
+        ("seed", job.get("SEED")),
+        ("tag", job.get("TAG")),
+        ("via", job.get("VIA")),
+        ("depth", job.get("DEPTH")),
+        ("robot", jcf.dump_text(job.without(_PASSING))),
+    ]
+
+
+def _of_answer(harvest: Harvest, page: Page, raw: tuple[str, int, int]) -> list[tuple[str, str]]:
+    modified = harvest.field("last-modified")
+    return [
+        ("modified", _utc(page.modified)),
+        ("modified_raw", modified if page.modified is None else ""),
+        ("expires", _utc(page.expires)),
+        ("status", str(harvest.status or "")),
+        ("type", page.type),
+        ("charset", page.charset),
+        ("size", str(len(harvest.body))),
+        ("server", harvest.field("server")),
+        ("etag", harvest.field("etag")),
+        ("body_digest", harvest.digest),
+        ("raw", join(raw) if raw[0] else ""),
+    ]
+
+
+def _of_page(page: Page) -> list[tuple[str, str]]:
+    pairs = [
+        ("published", _utc(page.published)),
+        ("language", page.language),
+        ("language_declared", page.language_declared),
+        ("canonical", page.canonical),
+        ("robots", ", ".join(page.robots.words)),
+        ("title", page.title),
+        ("text", page.text),
+    ]
+    pairs += [("right", join(right)) for right in page.rights]
+    pairs += [("meta", join(meta)) for meta in page.metas]
+    pairs += [("heading", join(heading)) for heading in page.headings]
+    pairs += [("link", join((link.kind, link.url, link.rel, link.text))) for link in page.links]
+    if page.parsable:
+        pairs.append(("counts", join((page.words, len(page.headings), len(page.links)))))
+    return pairs
+
+
+def _utc(epoch: int | None) -> str:
+    return "" if epoch is None else dates.utc(epoch)
+
+
+def _second(fetched: str) -> str:
+    """A time without its milliseconds."""
+    return fetched[:19] + "Z"
