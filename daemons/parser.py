@@ -18,6 +18,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from combine import __version__
 from combine.channel import Channel, Context
@@ -92,7 +93,7 @@ class Parser:
             batches = self._spool.take_back(self._slot)
             while not self._is_over():
                 for batch in batches:
-                    self._patiently(lambda batch=batch: self._batch(batch))
+                    self._patiently(partial(self._batch, batch))
                 did_relink = self._relinks()
                 batches = self._spool.claim(self._slot, CLAIM)
                 if self._work.batches or self._work.leases:
@@ -284,7 +285,7 @@ class Parser:
         if not jobs:
             self._next_relinks = time.monotonic() + RELINK_S
             return False
-        self._patiently(lambda: self._offer_again(jobs))
+        self._patiently(partial(self._offer_again, jobs))
         self._work.leases.append(jobs[0].number("LEASE"))
         self._work.since = self._work.since or time.monotonic()
         return True

@@ -7,6 +7,7 @@ written here.
 
 from __future__ import annotations
 
+import calendar
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -67,7 +68,7 @@ class Lesson:
             return replace(self, action=WRITE, record=records.checked(self.previous, self.harvest))
         sights = sights_of(self.previous)
         if not self._is_repeated():
-            sights = sights.again(self.outcome, now)
+            sights = sights.again(self.outcome, _epoch(self.harvest.fetched[:19] + "Z"))
         becomes = fate(self.outcome, self.harvest.status, self.reason == "noindex", sights, now)
         if becomes == REMOVE and answer is not None and answer.get("HOLD"):
             becomes = STALE
@@ -78,8 +79,11 @@ class Lesson:
     def _is_repeated(self) -> bool:
         """Whether a parser that died meanwhile has counted this very sight."""
         assert self.previous is not None
-        seen = self.previous.get("checked")
-        return bool(self.previous.get("stale")) and seen == self.harvest.fetched[:19] + "Z"
+        fetched = self.harvest.fetched[:19] + "Z"
+        sights = sights_of(self.previous)
+        return sights.outcome == self.outcome and (
+            fetched == self.previous.get("checked") or _epoch(fetched) == sights.since
+        )
 
     def stored(self) -> Job:
         """The line of STORED: the outcome, and what the visit keeps."""
@@ -157,11 +161,15 @@ def sights_of(record: Record) -> Sights:
     if not columns or len(columns[0]) < 3 or not columns[0][2].isdigit():
         return Sights()
     outcome, since, count = columns[0][:3]
+    return Sights(outcome, _epoch(since), int(count))
+
+
+def _epoch(text: str) -> float:
+    """A time written `YYYY-MM-DDThh:mm:ssZ` as epoch seconds; 0 where it is none."""
     try:
-        moment = time.mktime(time.strptime(since, "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
+        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
     except ValueError:
-        return Sights()
-    return Sights(outcome, moment, int(count))
+        return 0.0
 
 
 def offers(job: Job, links: list[Link], most: int) -> list[Job]:
