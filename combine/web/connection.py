@@ -94,8 +94,8 @@ class Leases(AbstractResolver):
         class LeasedRequest(ClientRequest):
             async def send(self, conn: Any) -> ClientResponse:
                 address, port = conn.transport.get_extra_info("peername", ("", 0))[:2]
-                lease = by_place[self.url.raw_host or "", self.url.port or 0]
-                if canonical(address) != lease.address:
+                lease = by_place.get((self.url.raw_host or "", self.url.port or 0))
+                if lease is None or canonical(address) != lease.address:
                     raise OtherPeer
                 lease.peer = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
                 return await super().send(conn)

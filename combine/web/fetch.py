@@ -176,7 +176,7 @@ class Fetcher:
                 # Nothing was sent, and that connection is closed: a new one goes to the leased address.
                 response = await self._session.request(method, url, headers=headers, allow_redirects=False)
             return await self._read(asking, response, lease, body_limit)
-        except (aiohttp.ClientError, OSError, ValueError, Refused) as error:
+        except (aiohttp.ClientError, OSError, ValueError, Refused, OtherPeer) as error:
             reason, detail = _reason_of(error)
             if reason in ("address", "url"):
                 return asking.refused(reason, detail)
@@ -327,7 +327,7 @@ def _reason_of(error: BaseException) -> tuple[str, str]:
         return "address", detail
     if isinstance(error, (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError, ssl.SSLError)):
         return "tls", detail
-    if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
+    if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, OtherPeer)):
         return "connect", detail
     if isinstance(error, TimeoutError):
         return "timeout", "no answer in time"
