@@ -26,9 +26,9 @@ from enum import StrEnum
 
 from combine.channel import Channel as Channel
 from combine.channel import Context as Context
-from combine.config import Supervise
+from combine.config import Settings, Supervise
 from combine.errors import EXIT_CONFIG
-from combine.services import WORKERS
+from combine.services import UNITS, WORKERS
 
 #: Seconds a child may be silent before its first READY: a daemon that opens a large database after a power loss reads
 #: its journal.
@@ -131,6 +131,20 @@ class Child:
                 if self.killed:
                     return float("inf")
                 return self.asked + _silence_s(self) if self.asked else self.heard + self.rules.ping_s
+
+
+def children_of(unit: str, workers: int, settings: Settings) -> list[Child]:
+    """The children of a unit, in the order of starting; `workers` 0 means what the settings say."""
+    number = {"parser": settings.page.workers, "harvester": settings.harvest.workers}
+    children = []
+    for service in UNITS[unit]:
+        rules = rules_of(service, settings.supervise)
+        if service in WORKERS:
+            slots = range(1, max(1, workers or number[service]) + 1)
+            children += [Child(f"{service}-{slot}", service, slot, rules) for slot in slots]
+        else:
+            children.append(Child(service, service, 0, rules))
+    return children
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +291,9 @@ def _stop_waiting(child: Child, event: Event, now: float) -> Outcome:
 
 
 def _retire(child: Child, event: Event, now: float) -> Outcome:
-    retiring = replace(child, state=State.STOPPING, since=now, wake=now + child.rules.stop_s, is_retiring=True)
+    # Nobody waits for it, so a parser may finish a page that takes long.
+    wake = now + max(child.rules.stop_s, child.rules.silence_s)
+    retiring = replace(child, state=State.STOPPING, since=now, wake=wake, is_retiring=True)
     return retiring, (() if child.killed else (Signal(signal.SIGTERM),))
 
 

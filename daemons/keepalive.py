@@ -5,7 +5,8 @@ Calls   nobody; tells the service manager and whoever started it when all its ch
 Keeps   run/<unit>.pid, locked while it lives, and run/<unit>.status, written by rename.
 Fails   a child that ends or is silent is replaced, later and later; a crash loop is named in the status. When keepalive
         itself dies the kernel kills its children.
-Limits  one thread and no event loop, so that a fork is clean. The number of workers is fixed at the start.
+Limits  one thread and no event loop, so that a fork is clean. The number of workers is fixed at the start. It is longer
+        than its siblings, since it has no skeleton to stand on: signals, owner and the order of stopping are here.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from combine.keep.locks import Lock, lock
 from combine.notify import Notify
 from combine.processes import Processes
 from combine.report import Report
-from combine.services import UNITS, WORKERS
+from combine.services import UNITS
 from combine.status import process_start
 from combine.supervise import (
     Action,
@@ -53,6 +54,7 @@ from combine.supervise import (
     State,
     Stop,
     Tick,
+    children_of,
     decide,
     rules_of,
 )
@@ -244,20 +246,6 @@ class Keepalive:
                     self._tell(name, Stop(deadline))
             if any(self.children[name].state is not State.STOPPED for name in names):
                 return
-
-
-def children_of(unit: str, workers: int, settings: Settings) -> list[Child]:
-    """The children of a unit, in the order of starting; `workers` 0 means what the settings say."""
-    number = {"parser": settings.page.workers, "harvester": settings.harvest.workers}
-    children = []
-    for service in UNITS[unit]:
-        rules = rules_of(service, settings.supervise)
-        if service in WORKERS:
-            slots = range(1, max(1, workers or number[service]) + 1)
-            children += [Child(f"{service}-{slot}", service, slot, rules) for slot in slots]
-        else:
-            children.append(Child(service, service, 0, rules))
-    return children
 
 
 def run(options: Options) -> int:

@@ -180,6 +180,12 @@ def test_retire_replaces_without_a_fault() -> None:
     assert (State.STARTING, 0) == (subject.state, subject.tries)
 
 
+def test_a_retiring_parser_may_finish_its_page() -> None:
+    subject, _ = after(running("parser"), (200.0, Retire()))
+    assert [] == after(subject, (199.9 + SUPERVISE.parser_silence_s, Tick()))[1]
+    assert [KILL] == after(subject, (200.0 + SUPERVISE.parser_silence_s, Tick()))[1]
+
+
 def test_stop_wins_over_retire() -> None:
     subject, actions = after(running("parser"), (200.0, Retire()), (200.5, Stop()), (201.0, Exited(0)))
     assert [TERM] == actions

@@ -19,16 +19,16 @@ from pathlib import Path
 
 import pytest
 
+from combine import spawn
 from combine.config import Settings
-from combine.errors import EXIT_CONFIG
+from combine.errors import EXIT_CONFIG, ConfigError
 from combine.keep.home import Home
 from combine.notify import Notify
 from combine.processes import Processes, _Process
 from combine.report import Report
 from combine.status import read_status, running
-from combine.supervise import Event, Exited, Ready, State
+from combine.supervise import Event, Exited, Ready, State, children_of
 from combine.upkeep import upkeep
-from daemons.keepalive import children_of
 from tests.daemons.units import (
     CLONE,
     PATIENCE_S,
@@ -375,6 +375,48 @@ def test_an_end_may_be_heard_before_the_last_words() -> None:
     processes._hear("idbd", process)
     assert [("idbd", Ready()), ("idbd", Exited(3))] == heard
     processes.let_go()
+
+
+def test_a_machine_without_processes_is_a_fault_of_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_fork() -> int:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", no_fork)
+    heard: list[Event] = []
+    processes = Processes([])
+    processes.fork("idbd", "title", lambda _: 0, lambda _, event: heard.append(event))
+    processes.send("idbd", b"PING\n")
+    processes.signal("idbd", signal.SIGKILL)
+    processes.let_go()
+    assert [Exited(1, "no process: Resource temporarily unavailable")] == heard
+
+
+def _keep_heap(_: object) -> int:
+    spawn.keep_heap()
+    return 0
+
+
+def _raise(error: BaseException) -> int:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (lambda _: 0, 0),
+        (lambda _: 5, 5),
+        (lambda _: _raise(ConfigError("unfit")), EXIT_CONFIG),
+        (lambda _: _raise(SystemExit(4)), 4),
+        (lambda _: _raise(SystemExit("words")), spawn.EXIT_BUG),
+        (lambda _: _raise(RuntimeError("a bug")), spawn.EXIT_BUG),
+        (lambda _: _raise(KeyboardInterrupt()), spawn.EXIT_BUG),
+        (_keep_heap, 0),
+    ],
+)
+def test_a_child_ends_with_an_exit_code_whatever_happens(body: Callable[[object], int], code: int) -> None:
+    pid, channel = spawn.fork("combine: a test", lambda: None, body)
+    channel.close()
+    assert code == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_upkeep_compresses_past_days_and_removes_what_is_too_old(home: Home) -> None:
