@@ -26,6 +26,7 @@ EXIT_INTERRUPTED = 130
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Harvest": {
         "harvest": ("harvest", "Harvest sites once: start what does not run, load the URLs, end when all is done."),
+        "try": ("attempt", "Ask for one page and print the record it would make; store nothing."),
     },
     "A standing harvest": {
         "init": ("lifecycle", "Make a home for a harvest."),

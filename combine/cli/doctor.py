@@ -182,7 +182,7 @@ def _units(home: Home, _: Settings) -> Iterator[Finding]:
         yield Finding("ok", "units", "none runs")
     elif missing:
         yield Finding(
-            "warn", "units", f"{', '.join(runs)} run without {', '.join(missing)}: combine start {' '.join(missing)}"
+            "warn", "units", f"only {', '.join(runs)} of {', '.join(UNITS)}: combine start {' '.join(missing)}"
         )
     else:
         yield Finding("ok", "units", "all run")

@@ -21,7 +21,7 @@ from combine.cli.plan import Plan
 from combine.cli.progress import Progress, span
 from combine.cli.queue import scope_of
 from combine.cli.run import Bounds, End
-from combine.cli.screen import put_json, say
+from combine.cli.screen import counted, put_json, say
 from combine.cli.seeds import Wish, read
 from combine.cli.session import Session, command
 from combine.cli.started import Started
@@ -242,7 +242,7 @@ def _say_report(session: Session, report: Report) -> None:
     counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
     done = "done" if report.code == EXIT_DONE and not report.left else "ended"
     session.say(
-        f"combine: {done} after {span(report.seconds)}: {report.records:,} records in {report.home}/hdb"
+        f"combine: {done} after {span(report.seconds)}: {counted(report.records, 'record')} in {report.home}/hdb"
         + (f"; this run: {counts}" if counts else "")
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from combine.cli import peers, plan, systemd, units
-from combine.cli.screen import put, put_json, say
+from combine.cli.screen import counted, put, put_json, say
 from combine.cli.session import Session, command
 from combine.cli.started import Started
 from combine.config import Settings, known_keys
@@ -163,7 +163,7 @@ def refuse_without_contact(home: Home, settings: Settings, overrides: tuple[str,
         with peers.scheduler(home) as client:
             stat = _settled(client)
     if stat.public:
-        raise ConfigError(f"jobs of {stat.public:,} public sites are queued, and {plan.contact_lines()}")
+        raise ConfigError(f"jobs of {counted(stat.public, 'public site')} are queued, and {plan.contact_lines()}")
     say(f"combine: {plan.contact_lines()}")
 
 

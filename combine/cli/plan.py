@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from combine import __version__, urls
+from combine.cli.screen import counted
 from combine.cli.seeds import Seed, Wish
 from combine.config import Settings
 from combine.errors import ConfigError
@@ -124,7 +125,7 @@ def _scope(plan: Plan) -> str:
         "domain": f"the domains of {shown}",
         "under": f"URLs under {prefix}",
     }[kind]
-    depth = "any depth" if wish.depth is None else f"at most {wish.depth} links from a seed"
+    depth = "any depth" if wish.depth is None else f"at most {counted(wish.depth, 'link')} from a seed"
     chosen = "".join(
         f", {word} {pattern}"
         for word, pattern in (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from combine.cli import peers
 from combine.cli.peers import Stat
 from combine.cli.run import Look
-from combine.cli.screen import Live, say
+from combine.cli.screen import Live, counted, say
 from combine.errors import CombineError
 from combine.keep.home import Home
 
@@ -85,11 +85,11 @@ def line(look: Look, records: int, is_own: bool) -> str:
     sites = stat.unresolved + stat.waiting + stat.due + stat.leased_sites + stat.blocked
     parts = [
         f"{phase(look)}" + (f" ({stat.stalled})" if stat.stalled else ""),
-        f"{records:,} records",
+        counted(records, "record"),
         f"{speed:.1f} pages/s",
         f"{stat.queued + stat.leased:,} queued",
         f"{stat.dead:,} failed",
-        f"{sites:,} site" + ("" if sites == 1 else "s"),
+        counted(sites, "site"),
     ]
     if stat.next_s is not None and stat.next_s >= 2 and not stat.leased:
         parts.append(f"next in {stat.next_s:.0f} s")

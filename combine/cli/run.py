@@ -96,7 +96,8 @@ def judge(look: Look, bounds: Bounds) -> End | None:
 
 def left(stat: Stat) -> str:
     """What is left, in words."""
-    return f"{stat.queued + stat.under_way:,} URLs are left"
+    number = stat.queued + stat.under_way
+    return "1 URL is left" if number == 1 else f"{number:,} URLs are left"
 
 
 def waits(stat: Stat) -> list[str]:

@@ -27,6 +27,11 @@ def one_line(text: str) -> str:
     return clean(" ".join(text.split()))
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun: 1 record, 2,000 records."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def put(text: str) -> None:
     """Write data to stdout and add no line end: faithful UTF-8 in a pipe, cleaned on a terminal."""
     if sys.stdout.isatty():

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from combine.cli.peers import Stat, ask_stat
-from combine.cli.screen import put, put_coloured, put_json, put_pairs
+from combine.cli.screen import counted, put, put_coloured, put_json, put_pairs
 from combine.cli.session import Session, command
 from combine.eventlog import event_files
 from combine.keep.home import Home
@@ -147,7 +147,7 @@ def _counted(counts: dict[str, int]) -> str:
 
 def _put_daemon(child: dict[str, Any]) -> None:
     state = str(child.get("state", ""))
-    restarts = f"{child.get('restarts', 0)} restarts"
+    restarts = counted(child.get("restarts", 0), "restart")
     put(f"  {child.get('name', ''):<14} {child.get('pid', 0):>8}  {child.get('since', '')}  {restarts}  ")
     put_coloured(state, 32 if state == "running" else 33)
     put(f"  {child['note']}\n" if child.get("note") else "\n")

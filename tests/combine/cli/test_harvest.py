@@ -56,7 +56,7 @@ def test_a_harvest_from_start_to_end(combine: Run, ready: Desk, put: Put, home: 
     assert "" == seed.get("LIMIT") == seed.get("SINCE")
     said = result.stderr.splitlines()
     assert [line.split()[0] for line in said[:6]] == ["home", "seeds", "scope", "delay", "agent", "robots"]
-    assert f"1 records in {home.path}/hdb; this run: 2 dead" in said[-1]
+    assert f"1 record in {home.path}/hdb; this run: 2 dead" in said[-1]
 
 
 def test_the_report_as_json(combine: Run, ready: Desk, put: Put, home: Home) -> None:
@@ -173,7 +173,7 @@ def test_robots_that_answer_503_end_with_try_later_and_the_reason(combine: Run, 
     result = combine("harvest", A, *LOCAL, "--wait", "10m")
     assert 75 == result.exit_code
     assert "127.0.0.21:8000 is blocked for 900 s: robots.txt is unreachable (503)" in result.stderr
-    assert "the next request may go in 900 s, and --wait is 600 s; 1 URLs are left" in result.stderr
+    assert "the next request may go in 900 s, and --wait is 600 s; 1 URL is left" in result.stderr
 
 
 def test_a_seed_without_a_record_is_a_finding_with_its_reason(combine: Run, ready: Desk) -> None:

@@ -46,7 +46,7 @@ def test_start_without_contact_is_refused_while_public_hosts_are_queued(combine:
     desk.scheduler["STAT"] = [ok(stat(PUBLIC=2, UNRESOLVED=1, QUEUED=9)), ok(stat(PUBLIC=1, QUEUED=9))]
     result = combine("start")
     assert 78 == result.exit_code
-    assert "jobs of 1 public sites are queued" in result.stderr
+    assert "jobs of 1 public site are queued" in result.stderr
     assert "[agent]" in result.stderr
     assert ["cabin"] == [unit for unit, _, _ in desk.started] == desk.stopped
 
