@@ -15,7 +15,7 @@ harvest: .venv/.installed ## harvest the bundled site on loopback, or with URL=â
 	@$(RUN)/python -m bench.demo "$${URL-}" "$${DEPTH-}"
 
 test: .venv/.developed ## run the tests and measure what they cover
-	$(RUN)/python -m pytest -n 2 --cov --cov-report=
+	$(RUN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=0
 	@$(RUN)/python -m coverage report --include='formats/*' --fail-under=100
 	@$(RUN)/python -m coverage report --skip-covered
 
