@@ -37,7 +37,8 @@ class OtherPeer(Exception):
 class Leases(AbstractResolver):
     """The leases of the fetches under way.
 
-    Invariant: no name leads anywhere, and no socket is made, but to their addresses.
+    Invariant: no name leads anywhere, and no socket is made, but to their addresses; and of one host and port there is
+    one fetch at a time, as its lease promises.
     """
 
     def __init__(self) -> None:
@@ -46,6 +47,7 @@ class Leases(AbstractResolver):
 
     def enter(self, host: str, port: int, address: str) -> Lease:
         """Let connections for this host and port go to `address`, until `leave`."""
+        assert (host, port) not in self._by_place, f"{host}:{port} is being asked already"
         lease = Lease(host, port, address)
         self._by_place[host, port] = lease
         self._addresses[address] = self._addresses.get(address, 0) + 1
@@ -53,8 +55,7 @@ class Leases(AbstractResolver):
 
     def leave(self, lease: Lease) -> None:
         """End what `enter` began."""
-        if self._by_place.get((lease.host, lease.port)) is lease:
-            del self._by_place[lease.host, lease.port]
+        del self._by_place[lease.host, lease.port]
         left = self._addresses[lease.address] - 1
         if left:
             self._addresses[lease.address] = left
@@ -94,8 +95,8 @@ class Leases(AbstractResolver):
         class LeasedRequest(ClientRequest):
             async def send(self, conn: Any) -> ClientResponse:
                 address, port = conn.transport.get_extra_info("peername", ("", 0))[:2]
-                lease = by_place.get((self.url.raw_host or "", self.url.port or 0))
-                if lease is None or canonical(address) != lease.address:
+                lease = by_place[self.url.raw_host or "", self.url.port or 0]
+                if canonical(address) != lease.address:
                     raise OtherPeer
                 lease.peer = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
                 return await super().send(conn)

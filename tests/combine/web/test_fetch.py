@@ -392,15 +392,14 @@ def test_connections_are_kept_but_never_for_another_address(tmp_path: Path) -> N
     asyncio.run(run())
 
 
-def test_two_at_once_to_one_place_never_raise(tmp_path: Path) -> None:
-    # A lease forbids it; should it happen all the same, each goes to its own address or nowhere.
+def test_two_at_once_to_one_place_are_our_own_fault(tmp_path: Path) -> None:
     async def run(site: Server, fetcher: Fetcher) -> None:
-        asked = job(URL=f"http://a.example:{site.port}/_/delay/0.02")
-        got = await asyncio.gather(
-            *(fetcher.fetch(asked, address, robots="obeyed") for address in ("127.0.0.1", "127.0.0.2", "127.0.0.1") * 3)
-        )
-        assert {"ok", "failed"} >= {one.outcome for one in got}
-        assert {f"127.0.0.1:{site.port}"} >= {one.peer for one in got if one.outcome == "ok"}
+        asked = job(URL=site.url("/_/delay/0.02"))
+        both = (fetcher.fetch(asked, "127.0.0.1", robots="obeyed") for _ in range(2))
+        first, second = await asyncio.gather(*both, return_exceptions=True)
+        assert isinstance(first, Fetched)
+        assert isinstance(second, AssertionError)
+        assert ("ok", 1) == (first.outcome, len(site.requests))
 
     during(run, tmp_path)
 
