@@ -140,6 +140,7 @@ class Scheduler:
         for line in request.jobs():
             self._frontier.stored(line)
         self._duties.stored.set()
+        self._duties.changed()
         return ok()
 
     async def gate(self, request: Request) -> Message:

@@ -125,6 +125,8 @@ class Duties:
 
     def changed(self) -> None:
         """Something about the sites changed: wake who may care."""
+        if self.frontier.seeds.is_refilled:
+            self.frontier.tick()
         if self.frontier.sites.members["unresolved"]:
             self.unresolved.set()
         if self.frontier.sites.members[DUE] or self.frontier.relinks[0]:

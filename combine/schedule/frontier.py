@@ -615,6 +615,8 @@ class Frontier:
             news = facts.having(URL=url, SEED=seed.url, DEPTH=row.depth, SCOPES=scopes)
             if row.events:
                 news = news.having(EVENTS=row.events)
+            if row.kind == "page" and not line.get("RECORD"):
+                self.seeds.spend(seed, -1)  # a budget counts pages that have a record
         self.set_state(row, STORED, result=jcf.dump_text(news), lease=0)
         self._settle_row(row)
 
