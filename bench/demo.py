@@ -50,17 +50,27 @@ def served() -> Iterator[str]:
                 server.terminate()
 
 
-def show(home: Path) -> None:
-    """Say where the records are, and print the first."""
-    listed = subprocess.run(combine(home, "list"), check=False, capture_output=True, text=True).stdout
-    records = [line.split("\t") for line in listed.split("\n") if line]
+def asked(home: Path, *arguments: str) -> str:
+    """What a command answers."""
+    return subprocess.run(combine(home, *arguments), check=False, capture_output=True, text=True).stdout
+
+
+def show(home: Path, url: str) -> None:
+    """Say where the records are, and print the one of a URL, or another."""
+    records = [line.split("\t")[1] for line in asked(home, "list").split("\n") if line]
     print(
         f"\n{len(records)} records lie in {home / 'hdb'}: one file a page, named by the MD5 of its URL.",
         file=sys.stderr,
     )
     if records:
-        print(f"This is the one of {records[0][1]}:\n", file=sys.stderr, flush=True)
-        run(home, "show", records[0][1])
+        url = url if url in records else records[0]
+        path = Path(asked(home, "show", "--path", url).strip())
+        print(
+            f"This is the one of {url}:\n\n$ cat {home / path.relative_to(home.absolute())}",
+            file=sys.stderr,
+            flush=True,
+        )
+        sys.stdout.buffer.write(path.read_bytes())
 
 
 def main(url: str = "", depth: str = "") -> int:
@@ -73,11 +83,11 @@ def main(url: str = "", depth: str = "") -> int:
         else:
             home = Path("harvest-demo")
             forget(home)
-            with served() as address:
-                code = run(home, "harvest", address, "--allow-private", "127.0.0.1", *options)
+            with served() as url:
+                code = run(home, "harvest", url, "--allow-private", "127.0.0.1", *options)
     except KeyboardInterrupt:
         return 130
-    show(home)
+    show(home, url)
     return code
 
 
