@@ -10,7 +10,7 @@ from __future__ import annotations
 import calendar
 import hashlib
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from combine.config import Page as Limits
 from combine.page import dates, language
@@ -79,7 +79,8 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
     tags = harvest.all("x-robots-tag")
     title = found.title or ""
     declared = _declared_language(harvest, found)
-    page = Page(
+    links, canonical = _links(harvest, url, found, limits.links)
+    return Page(
         url=url,
         type=sniffed.type,
         charset=charset,
@@ -87,8 +88,10 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
         title=title,
         metas=tuple(found.metas),
         headings=tuple(found.headings),
+        links=links,
         text=found.text,
         text_digest=digest(found.text, title) if found.text else digest(url + sniffed.type, ""),
+        canonical=canonical,
         robots=robots(found.metas, tags, agent, _epoch(harvest.fetched)) if found.metas or tags else SILENT,
         rights=rights(harvest, found.metas),
         language=language.detected(found.text) or declared,
@@ -98,8 +101,6 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
         expires=dates.http_date(harvest.field("expires")),
         truncated=harvest.truncated or decoded.truncated,
     )
-    links, canonical = _links(harvest, url, found, limits.links)
-    return replace(page, links=links, canonical=canonical)
 
 
 def digest(text: str, title: str) -> str:
@@ -143,25 +144,37 @@ def _as_utf8(body: bytes, encoding: str, skip: int) -> bytes:
 def _links(harvest: Harvest, url: str, document: Document, limit: int) -> tuple[tuple[Link, ...], str]:
     """The links of header and page in this order, and the canonical URL."""
     found: dict[tuple[str, str], Link] = {}
-    canonical = ""
     base = url
     if document.base is not None:
         base = _target(url, document.base.strip()) or url
-    for reference in _of_header(harvest):
-        _add(found, url, reference)
-    for reference in document.references:
-        if len(found) >= limit:
-            break
-        link = _add(found, base, reference)
-        if link is not None and reference.kind == "link" and "canonical" in link.rel.split():
-            canonical = canonical or link.url
-    for name, content in document.equivalents:
-        if name == "refresh" and (target := refresh(content)) and target[1]:
-            _add(found, base, Reference("refresh", target[1]))
-    if not canonical:
-        named = (link.url for link in found.values() if link.kind == "link" and link.rel.lower() == "canonical")
-        canonical = next(named, "")
-    return tuple(found.values())[:limit], canonical
+    _resolve(_of_header(harvest), url, found, limit)
+    of_page = len(found)
+    refreshes = (refresh(content) for name, content in document.equivalents if name == "refresh")
+    document.references.extend(Reference("refresh", target[1]) for target in refreshes if target and target[1])
+    _resolve(document.references, base, found, limit)
+    links = tuple(found.values())
+    # What the page itself says of its canonical URL goes before what its header says.
+    canonical = [place for place, link in enumerate(links) if link.rel and "canonical" in link.rel.split()]
+    first = min(canonical, key=lambda place: place < of_page, default=None)
+    return links, "" if first is None else links[first].url
+
+
+def _resolve(references: list[Reference], base: str, found: dict[tuple[str, str], Link], limit: int) -> None:
+    """Add the references that lead to http(s), each kind and URL once."""
+    targets: dict[str, str] = {}
+    for reference in references:
+        href = reference.href
+        target = targets.get(href)
+        if target is None:
+            target = targets[href] = _target(base, href)
+        if not target:
+            continue
+        key = (reference.kind, target)
+        if key not in found:
+            if len(found) >= limit:
+                return
+            rel = " ".join(reference.rel.lower().split()) if reference.rel else ""
+            found[key] = Link(reference.kind, target, rel, reference.text)
 
 
 def _of_header(harvest: Harvest) -> list[Reference]:
@@ -176,21 +189,10 @@ def _of_header(harvest: Harvest) -> list[Reference]:
     return found
 
 
-def _add(found: dict[tuple[str, str], Link], base: str, reference: Reference) -> Link | None:
-    """Resolve one reference and note it, unless it is known; None where it leads nowhere."""
-    href = reference.href
-    if href.startswith("#"):
-        return None
-    target = _target(base, href)
-    if not target:
-        return None
-    rel = " ".join(reference.rel.lower().split()) if reference.rel else ""
-    link = Link(reference.kind, target, rel, reference.text)
-    return found.setdefault((reference.kind, target), link)
-
-
 def _target(base: str, href: str) -> str:
-    """The absolute http(s) URL without its fragment; "" where there is none."""
+    """The absolute http(s) URL without its fragment; "" where there is none, and for a place in the page itself."""
+    if href.startswith("#"):
+        return ""
     target = resolve(base, href)
     if target is None or not target.startswith(("http://", "https://")):
         return ""

@@ -68,7 +68,7 @@ def read(source: bytes, depth: int) -> Document:
     attributes = root.attributes
     document.language = attributes.get("lang") or attributes.get("xml:lang") or ""
     going = _Pass(document)
-    if b" hidden" in source or b" HIDDEN" in source:
+    if b" hidden" in source:
         for node in tree.css("[hidden]"):
             going.hide(node)
     document.text = _paragraphs("".join(going.over(root)))
@@ -79,9 +79,8 @@ def visible_text(node: LexborNode) -> str:
     """The text inside an element as a reader sees it, on one line."""
     text = node.text(separator=_BREAK)
     if _BREAK in text:
-        # Only where something else than inline elements is inside does the pass have to say where words end.
-        plain = node.css_first(_NOT_INLINE) is None
-        text = text.replace(_BREAK, "") if plain else "".join(_Pass(None).over(node)).replace(_BREAK, " ")
+        # Several pieces: the pass says where words end.
+        text = "".join(_Pass(None).over(node)).replace(_BREAK, " ")
     return " ".join(text.split())
 
 
@@ -219,7 +218,7 @@ def _anchor(going: _Pass, node: LexborNode) -> str:
     href = attributes.get("href")
     if href is None:
         href = attributes.get("xlink:href")
-    if href is not None:
+    if href is not None and not href.startswith("#"):
         text = visible_text(node)
         if not text and (picture := node.css_first("img[alt]")) is not None:
             text = " ".join((picture.attributes.get("alt") or "").split())
@@ -259,7 +258,6 @@ _ADDRESSES = {
     "track": ("src",),
     "video": ("src", "poster"),
 }
-_NOT_INLINE = ",".join([*_BLOCKS, *_HEADINGS, *_CELLS, *_HIDDEN])
 
 
 def _tag_ids(names: Iterable[str]) -> list[int]:

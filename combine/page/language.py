@@ -26,14 +26,12 @@ def detected(text: str) -> str:
     """The language of a text as a BCP 47 tag; "" where nobody can tell."""
     if len(text) < _LEAST or "pycld2" not in globals():
         return ""
-    sample = text[:_LOOKED_AT]
-    if not sample.isprintable():
-        # The library refuses control characters, and line ends mean nothing here.
-        sample = "".join(character if character.isprintable() else " " for character in sample)
+    sample = text[:_LOOKED_AT].replace("\n", " ")
     try:
         reliable, _, details = pycld2.detect(sample)
     except pycld2.error:
-        return ""
+        # The library refuses control characters.
+        return detected("".join(filter(str.isprintable, sample))) if not sample.isprintable() else ""
     code: str = details[0][1]
     return "" if not reliable or code == "un" else _CODES.get(code, code)
 

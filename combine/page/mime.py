@@ -76,6 +76,8 @@ def values_of(fields: list[str]) -> list[str]:
     """Split the fields of one name at their commas outside quotes."""
     if not fields:
         return []
+    if len(fields) == 1 and "," not in fields[0]:
+        return [fields[0].strip(_HTTP_BLANK)]
     text = ", ".join(fields)
     values = []
     at = 0

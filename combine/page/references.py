@@ -13,6 +13,7 @@ _REFRESH = re.compile(
     r"""[\t\n\f\r ]*(?:([0-9]+)|(?=\.))[0-9.]*(?:(?=[;,\t\n\f\r ])[\t\n\f\r ]*[;,]?[\t\n\f\r ]*(.*))?""", re.DOTALL
 )
 _REFRESH_URL = re.compile(r"""[Uu][Rr][Ll][\t\n\f\r ]*=[\t\n\f\r ]*(.*)""", re.DOTALL)
+_LINE_ENDS = dict.fromkeys(map(ord, "\t\n\r"))
 _CANDIDATE = re.compile(r"[\t\n\f\r ,]*([^\t\n\f\r ]+)([^,(]*(?:\([^)]*\)?[^,(]*)*)")
 _TEXT_URL = re.compile(r"""https?://[^\s<>"'`\\^{|}\x00-\x20]+""", re.IGNORECASE)
 #: One link of a Link header: its target, and its parameters up to the next comma outside quotes.
@@ -50,7 +51,8 @@ def refresh(content: str) -> tuple[int, str] | None:
         quote = reference[:1]
         if quote and quote in "\"'":
             reference = reference[1:].partition(quote)[0]
-    return seconds, reference
+    # What a URL parser would leave out anyway.
+    return seconds, reference.translate(_LINE_ENDS).strip(" \f")
 
 
 def link_header(value: str) -> list[tuple[str, str]]:
