@@ -29,7 +29,7 @@ def combine(home: Path, *arguments: str) -> list[str]:
 
 def run(home: Path, *arguments: str) -> int:
     """Show a command and run it."""
-    print(f"$ combine --home {home} {' '.join(arguments)}", file=sys.stderr, flush=True)
+    say(f"$ combine --home {home} {' '.join(arguments)}")
     return subprocess.run(combine(home, *arguments), check=False).returncode
 
 
@@ -58,19 +58,18 @@ def asked(home: Path, *arguments: str) -> str:
 def show(home: Path, url: str) -> None:
     """Say where the records are, and print the one of a URL, or another."""
     records = [line.split("\t")[1] for line in asked(home, "list").split("\n") if line]
-    print(
-        f"\n{len(records)} records lie in {home / 'hdb'}: one file a page, named by the MD5 of its URL.",
-        file=sys.stderr,
-    )
-    if records:
-        url = url if url in records else records[0]
-        path = Path(asked(home, "show", "--path", url).strip())
-        print(
-            f"This is the one of {url}:\n\n$ cat {home / path.relative_to(home.absolute())}",
-            file=sys.stderr,
-            flush=True,
-        )
-        sys.stdout.buffer.write(path.read_bytes())
+    if not records:
+        return
+    url = url if url in records else records[0]
+    path = Path(asked(home, "show", "--path", url).strip())
+    say(f"\n{len(records)} records lie in {home / 'hdb'}: one file a page, named by the MD5 of its URL.")
+    say(f"This is the one of {url}:\n\n$ cat {home / path.relative_to(home.absolute())}")
+    sys.stdout.buffer.write(path.read_bytes())
+
+
+def say(text: str) -> None:
+    """Write to stderr: stdout is for the record."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def main(url: str = "", depth: str = "") -> int:

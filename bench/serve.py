@@ -27,6 +27,7 @@ class Site(http.server.SimpleHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     server_version = "demo"
+    sys_version = ""
     timeout = 60
 
     def __init__(self, *args: object, redirects: dict[str, str], log: TextIO | None, **more: str) -> None:
