@@ -163,7 +163,10 @@ def refuse_without_contact(home: Home, settings: Settings, overrides: tuple[str,
         with peers.scheduler(home) as client:
             stat = _settled(client)
     if stat.public:
-        raise ConfigError(f"jobs of {counted(stat.public, 'public site')} are queued, and {plan.contact_lines()}")
+        raise ConfigError(
+            f"jobs of {counted(stat.public, 'public site')} are queued and nobody to ask is named: "
+            "set agent.url or agent.email in combine.toml"
+        )
     say(f"combine: {plan.contact_lines()}")
 
 

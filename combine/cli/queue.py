@@ -9,10 +9,10 @@ from typing import IO, Any
 
 import click
 
+from combine import urls
 from combine.cli import peers, run
-from combine.cli.records import key_of
 from combine.cli.screen import put, put_json, put_pairs, say
-from combine.cli.seeds import Wish, read
+from combine.cli.seeds import Wish, parse, read
 from combine.cli.session import Session, command
 from combine.cli.started import Started
 from combine.cli.verdict import ask_why
@@ -129,16 +129,14 @@ def add_command(
 @click.argument("url")
 def why_command(session: Session, url: str) -> int:
     """Say why a URL was, or was not, fetched."""
-    key = key_of(url)
     home = session.home()
-    if is_id(key):
-        record = WirStore(home).get(key)
-        if record is None:
-            raise CombineError(f"there is no record {key}; name the URL")
-        key = record.url
+    meant = _meant(home, url)
     with Started(home, session.overrides) as started:
         started.need("cabin", "hdb")
-        found = explain(home, key)
+        found = explain(home, meant[0])
+        if found["state"] == "unknown" and len(meant) > 1:
+            other = explain(home, meant[1])
+            found = found if other["state"] == "unknown" else other
     if session.json:
         put_json(found)
     else:
@@ -170,7 +168,7 @@ def site_command(session: Session, site: str, block: bool, unblock: bool, delay:
     if session.json:
         put_json(found)
     else:
-        put_pairs((name, _shown(value)) for name, value in found.items())
+        put_pairs((name, _shown(value)) for name, value in found.items() if value not in ("", [], None))
     return 0
 
 
@@ -183,10 +181,19 @@ def scope_of(same_domain: bool, under: str | None, same_host: bool = False) -> s
 
 def site_name(text: str) -> str:
     """The name of the site that a person means by a host, HOST:PORT or a URL."""
-    from combine import urls
-
     scheme = "http" if text.endswith(":80") else "https"
-    return urls.site_of(key_of(text if "://" in text else f"{scheme}://{text}"))
+    return urls.site_of(parse(text if "://" in text else f"{scheme}://{text}").url)
+
+
+def _meant(home: Home, text: str) -> list[str]:
+    """The URL that a person means; two, with https and with http, where no scheme was given."""
+    if not is_id(text):
+        seed = parse(text)
+        return [url for url in (seed.url, seed.fallback) if url]
+    record = WirStore(home).get(text)
+    if record is None:
+        raise CombineError(f"there is no record {text}; name the URL")
+    return [record.url]
 
 
 def _plain(line: Job, *left_out: str) -> dict[str, Any]:

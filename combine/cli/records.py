@@ -47,11 +47,6 @@ def listed(home: Home, site: str = "") -> Iterator[tuple[str, str]]:
             yield path.name, url
 
 
-def key_of(text: str) -> str:
-    """The id, or the normalised URL, that a person means; raises UsageError for neither."""
-    return text if is_id(text) else parse(text).url
-
-
 def find_key(home: Home, text: str) -> str:
     """The key of the record that a person means: where no scheme was given, https or else http; raises CombineError."""
     if is_id(text):

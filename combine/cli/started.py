@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,9 @@ from combine.cli import units
 from combine.cli.peers import READY_S
 from combine.errors import CombineError
 from combine.keep.home import Home
+
+#: Seconds in which a killed process is gone.
+_KILLED_S = 1.0
 
 
 class NotStarted(CombineError):
@@ -96,7 +100,12 @@ class Started:
 
     def _kill(self) -> None:
         """The children die with their keepalive."""
+        pidfds = []
         for unit, pid in units.running(self.home.path).items():
             if unit in self.units:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                    pidfds.append(os.pidfd_open(pid))
+                    signal.pidfd_send_signal(pidfds[-1], signal.SIGKILL)
+        for pidfd in pidfds:
+            select.select([pidfd], [], [], _KILLED_S)
+            os.close(pidfd)

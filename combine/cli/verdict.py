@@ -74,12 +74,12 @@ def judge_seeds(client: Client, home: Home, seeds: Iterable[Seed], wish: Wish, r
         if seed.url in refused:
             missing.append(f"{seed.url} was not taken: {refused[seed.url]}")
             continue
-        last, why = _follow(client, store, seed)
+        first, last, why = _follow(client, store, seed)
         if why is None:
             if not _is_inside(seed, wish, last):
-                elsewhere.append(outside(seed.url, last))
+                elsewhere.append(outside(first, last))
         elif why.row.get("STATE") not in ("queued", "leased", "fetched"):
-            missing.append(sentence(seed.url, last, why))
+            missing.append(sentence(first, last, why))
     return Verdict(tuple(missing), tuple(elsewhere))
 
 
@@ -99,27 +99,29 @@ def sentence(seed: str, last: str, why: Why) -> str:
     event = why.events[-1] if why.events else why.visit
     said = _WORDS.get(why.outcome, "was not fetched")
     status = event.get("STATUS") if event else ""
-    reason = (event.get("REASON") if event else "") or why.row.get("REASON")
-    details = ", ".join(part for part in (f"status {status}" if status not in ("", "0") else "", reason) if part)
+    shown = [f"status {status}"] if status not in ("", "0") else []
+    shown += [event.get("REASON")] if event and event.get("REASON") else []
+    details = ", ".join(shown) or why.row.get("REASON")
     return f"{seed}{through} has no record: it {said}" + (f" ({details})" if details else "")
 
 
-def _follow(client: Client, store: WirStore, seed: Seed) -> tuple[str, Why | None]:
-    """The URL that a seed ends at, and why it has no record; None where it has one."""
-    why = ask_why(client, seed.url)
-    url = seed.url
-    if seed.fallback and not why.outcome:
+def _follow(client: Client, store: WirStore, seed: Seed) -> tuple[str, str, Why | None]:
+    """The URL that was asked for a seed, the one it ends at, and why that has no record; None where it has one."""
+    first = url = seed.url
+    why = ask_why(client, url)
+    if seed.fallback and why.row.get("STATE") == "unknown":
         # Where https could not be reached its row has become one of http.
-        url, why = seed.fallback, ask_why(client, seed.fallback)
+        first = url = seed.fallback
+        why = ask_why(client, url)
     for _ in range(_HOPS):
         target = why.visit.get("TO") if why.visit else ""
         if not target:
             break
         url = target
         if store.path(url).exists():
-            return url, None
+            return first, url, None
         why = ask_why(client, url)
-    return url, why
+    return first, url, why
 
 
 def _is_inside(seed: Seed, wish: Wish, target: str) -> bool:

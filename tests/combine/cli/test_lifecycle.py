@@ -47,7 +47,7 @@ def test_start_without_contact_is_refused_while_public_hosts_are_queued(combine:
     result = combine("start")
     assert 78 == result.exit_code
     assert "jobs of 1 public site are queued" in result.stderr
-    assert "[agent]" in result.stderr
+    assert "set agent.url or agent.email" in result.stderr
     assert ["cabin"] == [unit for unit, _, _ in desk.started] == desk.stopped
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from combine.ipc.message import Message
 from combine.keep.home import Home
 from combine.urls import record_id
 from combine.web.robots import Copy, RobotsStore
 from formats import wir
-from formats.jcf import job
+from formats.jcf import Job, job
 from tests.combine.cli.conftest import Desk
 from tests.combine.cli.fakes import ok
 
@@ -123,6 +124,16 @@ def test_why_of_an_unknown_url_has_no_visit(combine: Run, desk: Desk) -> None:
     desk.scheduler["WHY"] = [ok(job(URL=A, SITE="a.org", STATE="unknown", REASON="no seed was ever given"))]
     found = json.loads(combine("why", A, "--json").stdout)
     assert ("unknown", None, []) == (found["state"], found["visit"], found["events"])
+
+
+def test_why_without_a_scheme_finds_what_http_has(combine: Run, desk: Desk) -> None:
+    def answer(lines: list[Job]) -> Message:
+        return ok(job(URL=lines[0].url, STATE="unknown" if lines[0].url.startswith("https") else "dead"))
+
+    desk.scheduler["WHY"] = answer
+    assert ["http://a.org/", "dead"] == [
+        json.loads(combine("why", "a.org", "--json").stdout)[name] for name in ("url", "state")
+    ]
 
 
 def test_why_by_id_needs_a_record(combine: Run, desk: Desk, put: Put) -> None:
