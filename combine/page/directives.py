@@ -14,7 +14,9 @@ from combine.page.dates import http_date, page_date
 #: Directives whose value follows a colon; a word with a colon that is none of them names an agent.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 _AGENT = re.compile(r"\s*([A-Za-z][\w.-]*)\s*:\s*(.*)", re.DOTALL | re.ASCII)
-_LONG_DATE = re.compile(r"[A-Za-z]+,?\s*(?=\d)")
+_LOOSE_DATE = re.compile(
+    r"(?:[a-z]+,? *)?(\d{1,2})[ -]([a-z]{3})[a-z]*[ -](\d{4})(?: (\d\d:\d\d(?::\d\d)?))?", re.ASCII
+)
 #: A comma that is part of a date: "Wed, 01 Jul 2026" and "Wednesday, 01-Jul-26".
 _COMMA = re.compile(r"(?<!Mon)(?<!Tue)(?<!Wed)(?<!Thu)(?<!Fri)(?<!Sat)(?<!Sun)(?<!day),", re.IGNORECASE)
 
@@ -96,9 +98,7 @@ def _is_over(word: str, now: float) -> bool:
 
 def _loose_date(value: str) -> int | None:
     """Dates as the engines' own documentation writes them: `25 jun 2010 15:00:00 pst`, read as UTC."""
-    match = re.match(
-        r"(\d{1,2})[ -]([a-z]{3})[a-z]*[ -](\d{4})(?: (\d\d:\d\d(?::\d\d)?))?", _LONG_DATE.sub("", value, count=1)
-    )
+    match = _LOOSE_DATE.match(value)
     if match is None or match[2] not in _MONTHS:
         return None
     return page_date(f"{match[3]}-{_MONTHS.index(match[2]) + 1:02}-{int(match[1]):02} {match[4] or '00:00'}")

@@ -154,7 +154,9 @@ def _detected(body: bytes) -> str:
     import chardet
 
     found = chardet.detect(body[:_DETECT_BYTES])["encoding"] or ""
-    return encoding_for(found) or _codec(found) or _FALLBACK
+    name = encoding_for(found)
+    # The standard reads the stateful Asian encodings as nothing, to keep scripts safe. Here no script runs.
+    return name if name and name != "replacement" else _codec(found) or _FALLBACK
 
 
 def _codec(name: str) -> str:

@@ -154,7 +154,7 @@ def _links(harvest: Harvest, url: str, document: Document, limit: int) -> tuple[
     _resolve(document.references, base, found, limit)
     links = tuple(found.values())
     # What the page itself says of its canonical URL goes before what its header says.
-    canonical = [place for place, link in enumerate(links) if link.rel and "canonical" in link.rel.split()]
+    canonical = [place for place, link in enumerate(links) if link.kind == "link" and "canonical" in link.rel.split()]
     first = min(canonical, key=lambda place: place < of_page, default=None)
     return links, "" if first is None else links[first].url
 

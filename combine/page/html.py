@@ -215,10 +215,10 @@ def _anchor(going: _Pass, node: LexborNode) -> str:
     if document is None:
         return ""
     attributes = node.attributes
-    href = attributes.get("href")
-    if href is None:
-        href = attributes.get("xlink:href")
-    if href is not None and not href.startswith("#"):
+    href = attributes.get("href" if "href" in attributes else "xlink:href", "#")
+    # An attribute without a value is empty, and leads to the page itself.
+    href = href or ""
+    if not href.startswith("#"):
         text = visible_text(node)
         if not text and (picture := node.css_first("img[alt]")) is not None:
             text = " ".join((picture.attributes.get("alt") or "").split())

@@ -1,0 +1,110 @@
+"""Bytes to text: the prescan vectors, byte order marks, what is declared and what is not, real files."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from combine.page.encoding import Text, to_text
+from combine.page.labels import encoding_for
+from tests.conformance import CONFORMANCE, needs_conformance
+
+CASES = [
+    (b"\xef\xbb\xbf\xc3\xa9", "latin1", True, Text("é", "UTF-8")),
+    (b"\xff\xfea\x00", "", True, Text("a", "UTF-16LE")),
+    (b"\xfe\xff\x00a", "utf-8", True, Text("a", "UTF-16BE")),
+    (b"\xe9", "iso-8859-1", True, Text("é", "windows-1252")),
+    (b"\x81", "windows-1252", True, Text("\x81", "windows-1252")),
+    (b"\xe9", " Latin1 ", True, Text("é", "windows-1252")),
+    (b"plain", "", True, Text("plain", "windows-1252")),
+    (b"plain", "nonsense", True, Text("plain", "windows-1252")),
+    ("é".encode(), "", True, Text("é", "UTF-8")),
+    ("é".encode()[:1] + b" <a", "utf-8", True, Text("\ufffd <a", "UTF-8")),
+    (b"<meta charset=koi8-r>\xc1", "", True, Text("<meta charset=koi8-r>а", "KOI8-R")),
+    (b"<meta charset=koi8-r>\xc1", "utf-8", True, Text("<meta charset=koi8-r>\ufffd", "UTF-8")),
+    (b"<meta charset=utf-16>x", "", True, Text("<meta charset=utf-16>x", "UTF-8")),
+    (b"<?xml encoding='koi8-r'?>\xc1", "", False, Text("<?xml encoding='koi8-r'?>а", "KOI8-R")),
+    (b"\x82\xa0", "shift_jis", False, Text("あ", "Shift_JIS")),
+    (b"\xb0\xa1", "euc-kr", False, Text("가", "EUC-KR")),
+    (b"\xa4\xa4", "gb2312", False, Text("い", "GBK")),
+    (b"ab\x80", "x-user-defined", False, Text("ab\uf780", "x-user-defined")),
+    (b"anything", "hz-gb-2312", False, Text("\ufffd", "replacement")),
+    (b"", "", True, Text("", "windows-1252")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "charset", "is_html", "expected"), CASES)
+def test_encoding(body: bytes, charset: str, is_html: bool, expected: Text) -> None:
+    assert expected == to_text(body, charset, is_html)
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((CONFORMANCE / "charset" / name).read_text())
+    return found
+
+
+@needs_conformance
+def test_prescan_vectors() -> None:
+    wrong = [
+        (row["data_preview"], row["encoding"], found)
+        for row in rows("html5lib_encoding_cases.json")
+        # The scripted case writes its declaration by a script, and no script is run here.
+        if not row["scripted"]
+        and (found := to_text(base64.b64decode(row["data_b64"]), "", True).encoding).lower() != row["encoding"].lower()
+    ]
+    assert [] == wrong
+
+
+@needs_conformance
+def test_labels_are_the_standards() -> None:
+    for group in rows("whatwg_encodings.json"):
+        for encoding in group["encodings"]:
+            for label in encoding["labels"]:
+                assert encoding["name"] == encoding_for(label)
+                assert encoding["name"] == encoding_for(f" {label.upper()}\n")
+
+
+#: Labels of the files in Python's names; languages after the label are left out.
+CODECS = {"CP949": "cp949", "EUC-KR": "cp949", "GB2312": "gb18030", "SHIFT_JIS": "cp932", "TIS-620": "cp874"}
+LANGUAGES = (
+    *("arabic", "bulgarian", "croatian", "czech", "greek", "hebrew", "hungarian", "polish", "romanian", "russian"),
+    *("slovak", "slovene", "turkish"),
+)
+UNREAD = {
+    "chardet/EUC-TW/_ude_euc-tw1.txt": "no browser and no codec of Python reads EUC-TW",
+    "chardet/UTF-32/bom-utf-32-le.srt": "its mark starts as that of UTF-16, and so the standard reads it",
+}
+
+
+@needs_conformance
+def test_share_of_real_files() -> None:
+    right, wrong = 0, []
+    for row in rows("files_manifest.json"):
+        body = (CONFORMANCE / "charset" / "files" / row["file"]).read_bytes()
+        label = row["label"]
+        for language in LANGUAGES:
+            label = label.removesuffix("-" + language)
+        found = to_text(body, "", row["file"].endswith("html")).text.lstrip("\ufeff")
+        try:
+            expected = body.decode(CODECS.get(label, label), "replace").lstrip("\ufeff")
+        except LookupError:
+            expected = ""
+        differing = sum(one != other for one, other in zip(expected, found, strict=False))
+        # One character in a hundred may differ: vendors' tables disagree about dashes and the like.
+        if expected and abs(len(expected) - len(found)) <= len(expected) / 100 and differing <= len(expected) / 100:
+            right += 1
+        else:
+            wrong.append(row["file"])
+    assert sorted(UNREAD) == sorted(wrong)
+    assert 420 == right
+
+
+@given(st.binary(max_size=300), st.sampled_from(["", "utf-8", "utf-16le", "shift_jis", "nonsense", "gb18030"]))
+def test_any_bytes_give_a_text_without_surrogates(body: bytes, charset: str) -> None:
+    text = to_text(body, charset, True).text
+    assert text.encode("utf-8").decode("utf-8") == text

@@ -1,0 +1,127 @@
+"""HTML: title, metas, headings, references and visible text of a page, and pages made to hurt."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from combine.page.html import Document, Reference, read
+
+
+def read_text(html: str) -> Document:
+    return read(html.encode(), 512)
+
+
+TEXTS = [
+    ("<p>a <b>b</b>c</p>", "a bc"),
+    ("<p>one<p>two", "one\ntwo"),
+    ("a<br>b", "a\nb"),
+    ("<div>a<div>b</div>c</div>d", "a\nb\nc\nd"),
+    ("<b>x<p>y</p></b>z", "x\ny\nz"),
+    ("<div>a</div><span>b</span>c", "a\nbc"),
+    ("<div>a</div><span></span>c", "a\nc"),
+    ("<table><tr><td>1<td>2<tr><th>3</table>", "1 2\n3"),
+    ("<ul><li>a<li>b</ul>c", "a\nb\nc"),
+    ("a<!-- no -->b", "ab"),
+    ("a\n  b\t c\xa0d", "a b c d"),
+    ("<script>no()</script>a<style>no{}</style>b", "ab"),
+    ("<template><p>no</p></template>a", "a"),
+    ("<iframe>no</iframe>a<noembed>no</noembed>", "a"),
+    ("<noscript>yes</noscript>", "yes"),
+    ("<head><title>no</title></head>a", "a"),
+    ("<p hidden>no <b>no</b></p>a", "a"),
+    ("<svg><title>no</title><text>a</text></svg>", "a"),
+    ("<ruby>a<rp>(</rp><rt>b</rt><rp>)</rp></ruby>", "ab"),
+    ("&lt;b&gt; &amp; &#x41;", "<b> & A"),
+    ("<textarea>a</textarea><select><option>b<option>c</select>", "a\nb\nc"),
+    ("a\x00b", "ab"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("html", "text"), TEXTS)
+def test_visible_text(html: str, text: str) -> None:
+    assert text == read_text(html).text
+
+
+@pytest.mark.parametrize(
+    ("html", "title"),
+    [
+        ("<title> a \n b </title>", "a b"),
+        ("<title>a</title><title>b</title>", "a"),
+        ("<svg><title>no</title></svg>", None),
+        ("<svg><title>no</title></svg><title>a</title>", "a"),
+        ("<title>a &amp; <b></title>", "a & <b>"),
+        ("x", None),
+    ],
+)
+def test_title(html: str, title: str | None) -> None:
+    assert title == read_text(html).title
+
+
+def test_metas_headings_language_base() -> None:
+    page = read_text(
+        "<html lang=de-at><base href=/b/><base href=/c/><meta name=' Author ' content=' A  B '>"
+        "<meta property=og:title content=T><meta charset=utf-8><meta http-equiv=Refresh content='0;x'><meta name=x>"
+        "<h1>One <i>two</i></h1><h3>a<br>b</h3><h2><img></h2>"
+    )
+    assert "de-at" == page.language
+    assert "/b/" == page.base
+    assert [("author", "A B"), ("og:title", "T")] == page.metas
+    assert [("refresh", "0;x")] == page.equivalents
+    assert [(1, "One two"), (3, "a b"), (2, "")] == page.headings
+
+
+@pytest.mark.parametrize(
+    ("html", "references"),
+    [
+        ("<a href=x rel='Next x'>J<b>ohn</b></a>", [Reference("a", "x", "Next x", "John")]),
+        ("<a href=x><div>A</div><p>B</p></a>", [Reference("a", "x", "", "A B")]),
+        ("<a name=x>t</a><a href=#y>t</a>", []),
+        ("<a href=x><img src=i alt=' I  j '></a>", [Reference("a", "x", "", "I j"), Reference("img", "i", "", "I j")]),
+        ("<img src=i srcset='a 1x, b 2x'>", [Reference("img", name) for name in "iab"]),
+        ("<map><area href=x alt=T></map>", [Reference("area", "x", "", "T")]),
+        ("<iframe src=x title=T></iframe>", [Reference("iframe", "x", "", "T")]),
+        ("<frameset><frame src=x></frameset>", [Reference("frame", "x")]),
+        ("<link rel=stylesheet href=x>", [Reference("link", "x", "stylesheet")]),
+        ("<script src=x></script><embed src=y>", [Reference("script", "x"), Reference("embed", "y")]),
+        ("<video src=v poster=p></video>", [Reference("video", "v"), Reference("video", "p")]),
+        ("<audio><source src=s></audio>", [Reference("source", "s")]),
+        ("<object data=o><a href=x>t</a></object>", [Reference("object", "o"), Reference("a", "x", "", "t")]),
+        ("<svg><a xlink:href=x>t</a></svg>", [Reference("a", "x", "", "t")]),
+        ("<p hidden><a href=x>t</a></p>", [Reference("a", "x", "", "t")]),
+        ("<noscript><img src=i></noscript>", [Reference("img", "i")]),
+        ("<template><a href=x>t</a></template>", []),
+    ],
+)  # fmt: skip
+def test_references(html: str, references: list[Reference]) -> None:
+    assert references == read_text(html).references
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("<div>", "<b>", "<span>", "<ul><li>", "<table><tr><td>", "<font size=1><p>", "<font size=1><div>", "<svg>"),
+        *("<p><b>", "<a href=x><b>", "<h1>", "<button>", "<select>", "<!--", "<script>", "</div>", "<p>", "<br>"),
+    ],
+)
+def test_deep_pages_are_read_in_a_second(part: str) -> None:
+    started = time.process_time()
+    page = read((part * 100_000).encode() + b"end", 512)
+    # A second on a machine of its own; CPU time still grows with what else runs.
+    assert 3.0 > time.process_time() - started
+    assert page.text.endswith("end") or part in ("<!--", "<script>")
+
+
+def test_a_bound_on_depth_loses_no_text_and_no_link() -> None:
+    # Beyond the depth blocks still break lines, and references are still found.
+    source = "".join(f"<div>{n}<a href=/{n}>l{n}</a></div>" if n % 2 else f"<div>{n}" for n in range(4000))
+    page = read(source.encode(), 512)
+    assert 2000 == len(page.references)
+    assert [str(n) if n % 2 == 0 else f"{n}l{n}" for n in range(4000)] == page.text.split("\n")
+
+
+def test_many_unclosed_paragraphs_are_left_alone() -> None:
+    source = "".join(f"<p>{n}<li>{n}<br>" for n in range(5000))
+    assert [str(n // 2) for n in range(10_000)] == read(source.encode(), 512).text.split("\n")

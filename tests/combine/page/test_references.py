@@ -1,0 +1,78 @@
+"""References in other places than plain attributes: srcset, meta refresh, the Link header, running text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from combine.page.references import candidates, link_header, refresh, urls_in
+from tests.conformance import CONFORMANCE, needs_conformance
+
+
+@pytest.mark.parametrize(
+    ("srcset", "expected"),
+    [
+        ("", []),
+        ("a", ["a"]),
+        ("a 1x, b 2x", ["a", "b"]),
+        ("a, b", ["a", "b"]),
+        (" ,, a 100w , b", ["a", "b"]),
+        ("a,b 1x", ["a,b"]),
+        ("data:x,y 1x, b", ["data:x,y", "b"]),
+        ("a 1x (x, y), b", ["a", "b"]),
+        ("a (, b", ["a"]),
+    ],
+)
+def test_srcset(srcset: str, expected: list[str]) -> None:
+    assert expected == candidates(srcset)
+
+
+@needs_conformance
+def test_refresh_vectors() -> None:
+    wrong = []
+    for row in json.loads((CONFORMANCE / "html" / "wpt_meta_refresh.json").read_text()):
+        expected = row["refresh"] and (row["refresh"]["seconds"], row["refresh"]["url"])
+        if expected != refresh(row["content"]):
+            wrong.append((row, refresh(row["content"])))
+    assert [] == wrong
+
+
+#: Headers whose expected links were changed by the recorded test after parsing.
+CHANGED_AFTERWARDS = {'<https://example.org/>; rel="start"'}
+
+
+@needs_conformance
+def test_link_header_vectors() -> None:
+    wrong = []
+    for row in json.loads((CONFORMANCE / "http" / "link_header.json").read_text()):
+        expected = [(link["uri"], link.get("rel", "")) for link in row["links"]]
+        if expected != link_header(row["header"]):
+            wrong.append(row["header"])
+    assert CHANGED_AFTERWARDS == set(wrong)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "nonsense", "<", "<a", "<a>;", '<a>;rel="', "<a>,<", "," * 50_000, '<a>;"\\' * 9999]
+)
+def test_broken_link_headers_are_passed_over(value: str) -> None:
+    assert all(isinstance(uri, str) for uri, _ in link_header(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("see http://example.org/a.", ["http://example.org/a"]),
+        ("(https://example.org/a_(b)), and", ["https://example.org/a_(b)"]),
+        ("<https://example.org/>", ["https://example.org/"]),
+        ("HTTP://Example.org/x?y#z!", ["HTTP://Example.org/x?y#z"]),
+        ("ftp://example.org mailto:x nothing", []),
+        ('"http://a.example/","http://b.example/"', ["http://a.example/", "http://b.example/"]),
+    ],
+)
+def test_urls_in_text(text: str, expected: list[str]) -> None:
+    assert expected == urls_in(text, 10)
+
+
+def test_urls_in_text_are_bounded() -> None:
+    assert 3 == len(urls_in("http://example.org/ " * 9, 3))
