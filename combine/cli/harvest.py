@@ -35,6 +35,16 @@ from combine.services import UNITS
 #: What a Ctrl-C exits with, as shells have it: 128 + SIGINT.
 EXIT_INTERRUPTED = 130
 
+#: What people read for the counts of a report, where it is another word.
+_WORDS = {
+    "ok": "fetched",
+    "notmodified": "unchanged",
+    "redirect": "redirects",
+    "denied": "forbidden by robots.txt",
+    "failed": "failed tries",
+    "dead": "given up",
+}
+
 #: Seconds between two looks at the units that were started.
 _REVIVE_S = 1.0
 
@@ -239,7 +249,7 @@ def _say_report(session: Session, report: Report) -> None:
             say(f"combine: and {len(group) - verdict.SENTENCES:,} more")
     if report.sentence and report.code != EXIT_INTERRUPTED:
         say(f"combine: {report.sentence}")
-    counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
+    counts = ", ".join(f"{count:,} {_WORDS.get(name, name)}" for name, count in report.counts.items())
     done = "done" if report.code == EXIT_DONE and not report.left else "ended"
     session.say(
         f"combine: {done} after {span(report.seconds)}: {counted(report.records, 'record')} in {report.home}/hdb"

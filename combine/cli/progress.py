@@ -91,10 +91,12 @@ def line(look: Look, records: int, is_own: bool) -> str:
         f"{stat.dead:,} failed",
         counted(sites, "site"),
     ]
+    if stat.stalled:
+        return ", ".join(parts)
     if stat.next_s is not None and stat.next_s >= 2 and not stat.leased:
         parts.append(f"next in {stat.next_s:.0f} s")
     elif speed > 0 and stat.queued:
-        parts.append(f"about {span(stat.queued / speed)} for what is queued")
+        parts.append(f"about {span(stat.queued / speed)} to go")
     return ", ".join(parts)
 
 

@@ -6,14 +6,19 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from combine.cli import main, peers, started, units
-from combine.config import Settings
+from combine.cli import harvest, main, peers, plan, started, units
+from combine.cli.run import Bounds
+from combine.cli.seeds import Wish, parse
+from combine.cli.session import Session
+from combine.config import Harvest, Settings
 from combine.ipc.client import Client
+from combine.ipc.message import Message
 from combine.keep.home import Home, is_home
 from combine.schedule.clock import epoch_of
 from formats import wir
@@ -56,7 +61,7 @@ def test_a_harvest_from_start_to_end(combine: Run, ready: Desk, put: Put, home: 
     assert "" == seed.get("LIMIT") == seed.get("SINCE")
     said = result.stderr.splitlines()
     assert [line.split()[0] for line in said[:6]] == ["home", "seeds", "scope", "delay", "agent", "robots"]
-    assert f"1 record in {home.path}/hdb; this run: 2 dead" in said[-1]
+    assert f"1 record in {home.path}/hdb; this run: 2 given up" in said[-1]
 
 
 def test_the_report_as_json(combine: Run, ready: Desk, put: Put, home: Home) -> None:
@@ -305,3 +310,37 @@ def test_the_agent_is_what_sites_see() -> None:
     from combine.cli.plan import agent
 
     assert agent(Settings()).startswith("combine/1 combine-system/")
+
+
+def test_of_many_sentences_ten_are_said(combine: Run, ready: Desk) -> None:
+    ready.scheduler["ADD"] = [ok(text="15 new=15")]
+    seeds = "".join(f"{A}{number}\n" for number in range(15))
+    result = combine("harvest", "-i", "-", *LOCAL, input=seeds)
+    assert 1 == result.exit_code
+    assert 10 == result.stderr.count("has no record")
+    assert "combine: and 5 more" in result.stderr
+
+
+def test_a_seed_that_is_still_queued_is_no_finding_yet(combine: Run, ready: Desk) -> None:
+    ready.scheduler["WHY"] = [ok(job(URL=A, SITE="x", STATE="queued"))]
+    assert 0 == combine("harvest", A, *LOCAL).exit_code
+
+
+def test_redirects_are_followed_to_the_end(combine: Run, ready: Desk, put: Put) -> None:
+    put("http://a.org/3")
+    hops = {"http://a.org/": "http://a.org/2", "http://a.org/2": "http://a.org/3"}
+
+    def why(lines: list[Job]) -> Message:
+        url = lines[0].url
+        return ok(job(URL=url, STATE="stored"), job(KIND="visit", URL=url, OUTCOME="redirect", TO=hops[url]))
+
+    ready.scheduler["WHY"] = why
+    assert 0 == combine("harvest", "http://a.org/").exit_code
+
+
+def test_in_a_thread_there_are_no_signals_to_hear(home: Home, ready: Desk, put: Put) -> None:
+    put(A)
+    made = plan.make([parse(A)], Wish(), Settings(harvest=Harvest(allow_private=("127.0.0.21",))))
+    with ThreadPoolExecutor(1) as pool:
+        report = pool.submit(harvest.harvest, home, made, Bounds("run"), Session(quiet=True)).result()
+    assert (0, 1) == (report.code, report.records)

@@ -23,7 +23,7 @@ from combine.keep.home import Home
         ),
         (
             Look(Stat(queued=300, leased=2, pages=600, leased_sites=1, next_s=0), 60.0),
-            "harvesting, 7 records, 10.0 pages/s, 302 queued, 0 failed, 1 site, about 30 s for what is queued",
+            "harvesting, 7 records, 10.0 pages/s, 302 queued, 0 failed, 1 site, about 30 s to go",
         ),
         (Look(Stat(fetched=2, pages=5), 5.0), "parsing the last, 7 records, 1.0 pages/s, 0 queued, 0 failed, 0 sites"),
         (
