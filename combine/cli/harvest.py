@@ -259,7 +259,7 @@ def _say_report(session: Session, report: Report) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP mean what Ctrl-C means, in the main thread: others have no signals of their own."""
+    """SIGTERM and SIGHUP mean what Ctrl-C means, in the main thread: others have no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -267,7 +267,11 @@ def _interruptible() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    numbers = (signal.SIGTERM, signal.SIGHUP)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # Under nohup the end of the terminal means nothing. A script's `&` makes its child deaf to SIGINT, but whoever sends
+    # one to this process alone means it.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield

@@ -16,7 +16,7 @@ from types import TracebackType
 
 from combine.cli import units
 from combine.cli.peers import READY_S
-from combine.errors import CombineError
+from combine.errors import CombineError, RetryLater
 from combine.keep.home import Home
 
 #: Seconds in which a killed process is gone.
@@ -39,6 +39,7 @@ class Started:
         self.overrides = overrides
         self.workers = workers
         self.units: list[str] = []
+        self.needed: tuple[str, ...] = ()
 
     def __enter__(self) -> Started:
         return self
@@ -53,6 +54,7 @@ class Started:
 
         Answers which ran already.
         """
+        self.needed = wanted
         found = [unit for unit in wanted if unit in units.running(self.home.path)]
         missing = [unit for unit in wanted if unit not in found]
         # Noted before the start: what a Ctrl-C interrupts is stopped too.
@@ -61,12 +63,20 @@ class Started:
         return found
 
     def revive(self, say: Callable[[str], None]) -> None:
-        """Start again those whose keepalive is gone, and say so."""
+        """Start again what is needed and has gone; raises RetryLater where somebody stopped what this command started.
+
+        A keepalive that is told to stop takes its status file away, one that is killed leaves it.
+        """
         alive = units.running(self.home.path)
-        dead = [unit for unit in self.units if unit not in alive]
-        for unit in dead:
-            say(f"combine: the keepalive of {unit} is gone; starting it again")
-        self._start(dead)
+        for unit in (unit for unit in self.needed if unit not in alive):
+            if unit not in self.units:
+                say(f"combine: {unit} was stopped; this run goes on with one of its own")
+                self.units.append(unit)
+            elif self.home.status_file(unit).exists():
+                say(f"combine: the keepalive of {unit} is gone; starting it again")
+            else:
+                raise RetryLater(f"{unit} was stopped from outside; the same command goes on from here")
+            self._start([unit])
 
     def stop(self) -> None:
         """Stop what was started, within ten seconds; a second Ctrl-C does not wait."""

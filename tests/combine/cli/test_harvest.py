@@ -17,6 +17,7 @@ from combine.cli.run import Bounds
 from combine.cli.seeds import Wish, parse
 from combine.cli.session import Session
 from combine.config import Harvest, Settings
+from combine.errors import RetryLater
 from combine.ipc.client import Client
 from combine.ipc.message import Message
 from combine.keep.home import Home, is_home
@@ -287,14 +288,34 @@ def test_a_second_signal_does_not_wait(home: Home, desk: Desk, monkeypatch: pyte
     assert signal.SIGKILL == os.WTERMSIG(os.waitpid(child, 0)[1])
 
 
-def test_a_unit_that_dies_is_started_again(home: Home, desk: Desk) -> None:
+def test_a_unit_that_was_killed_is_started_again(home: Home, desk: Desk) -> None:
     said: list[str] = []
     with started.Started(home) as held:
         held.need("cabin", "hdb")
+        home.status_file("hdb").touch()
         desk.alive.pop("hdb")
         held.revive(said.append)
         assert ["cabin", "hdb", "hdb"] == [unit for unit, _, _ in desk.started]
     assert ["combine: the keepalive of hdb is gone; starting it again"] == said
+
+
+def test_a_unit_that_ran_before_and_stops_is_replaced(home: Home, desk: Desk) -> None:
+    desk.start_unit(home.path, "cabin")
+    said: list[str] = []
+    with started.Started(home) as held:
+        held.need("cabin")
+        desk.alive.pop("cabin")
+        held.revive(said.append)
+    assert ["combine: cabin was stopped; this run goes on with one of its own"] == said
+    assert ["cabin"] == desk.stopped
+
+
+def test_whoever_stops_the_daemons_ends_the_harvest(home: Home, desk: Desk) -> None:
+    with started.Started(home) as held:
+        held.need("cabin")
+        desk.alive.pop("cabin")
+        with pytest.raises(RetryLater, match="was stopped from outside"):
+            held.revive(lambda _: None)
 
 
 def test_a_unit_that_does_not_start_ends_it_with_its_code(
@@ -344,3 +365,18 @@ def test_in_a_thread_there_are_no_signals_to_hear(home: Home, ready: Desk, put: 
     with ThreadPoolExecutor(1) as pool:
         report = pool.submit(harvest.harvest, home, made, Bounds("run"), Session(quiet=True)).result()
     assert (0, 1) == (report.code, report.records)
+
+
+def test_under_nohup_the_end_of_the_terminal_means_nothing(combine: Run, ready: Desk, put: Put) -> None:
+    put(A)
+
+    def hang_up(_: list[Job]) -> Message:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return ok(stat())
+
+    ready.scheduler["STAT"] = hang_up
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert 0 == combine("harvest", A, *LOCAL).exit_code
+    finally:
+        signal.signal(signal.SIGHUP, before)
