@@ -268,8 +268,8 @@ def _interruptible() -> Iterator[None]:
         raise KeyboardInterrupt
 
     numbers = [signal.SIGINT, signal.SIGTERM]
-    # Under nohup the end of the terminal means nothing. A script's `&` makes its child deaf to SIGINT, but whoever sends
-    # one to this process alone means it.
+    # Under nohup the end of the terminal means nothing. A script's `&` makes its child deaf to SIGINT, but whoever
+    # sends one to this process alone means it.
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, interrupt) for number in numbers}
