@@ -35,6 +35,7 @@ _ATTRIBUTE = re.compile(
 _CONTENT_CHARSET = re.compile(
     r"charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:\"([^\"]*)\"|'([^']*)'|([^\t\n\f\r ;\"'][^\t\n\f\r ;]*))", re.IGNORECASE
 )
+_LATE = re.compile(rb"<meta[^<>]*charset", re.IGNORECASE)
 _XML_DECLARATION = re.compile(rb"<\?xml[^>]*?encoding[\x00-\x20]*=[\x00-\x20]*(?:\"([^\"]*)\"|'([^']*)')[^>]*>")
 
 
@@ -62,7 +63,9 @@ def encoding_of(body: bytes, http_charset: str, is_html: bool) -> tuple[str, int
     head = body[:PRESCAN_BYTES]
     if (is_html and (name := prescan(head))) or (name := _xml_encoding(head)):
         return name, 0
-    if is_html and len(body) > PRESCAN_BYTES and (name := prescan(body[:LATE_BYTES])):
+    # Only a page that may declare something late gets the long look.
+    may_declare = is_html and len(body) > PRESCAN_BYTES and _LATE.search(body, PRESCAN_BYTES - 100, LATE_BYTES)
+    if may_declare and (name := prescan(body[:LATE_BYTES])):
         return name, 0
     return _undeclared(body), 0
 

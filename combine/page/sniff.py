@@ -33,7 +33,8 @@ _HTML = re.compile(
 )
 _XML = re.compile(rb"[\t\n\f\r ]*<\?xml")
 _FEED = re.compile(
-    rb"(?:\xef\xbb\xbf)?(?:[\t\n\r ]+|<!--.*?-->|<![^>]*>|<\?.*?\?>)*"
+    # What was passed over once is not tried another way (`*+`): else a row of comments takes for ever.
+    rb"(?:\xef\xbb\xbf)?(?:[\t\n\r ]+|<!--.*?-->|<![^>]*>|<\?.*?\?>)*+"
     rb"<(?:(rss)|(feed)|(rdf:RDF)(?=.*?purl\.org/rss/1\.0/)(?=.*?www\.w3\.org/1999/02/22-rdf-syntax-ns#))",
     re.DOTALL,
 )

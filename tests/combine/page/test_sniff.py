@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 
 import pytest
@@ -59,6 +60,12 @@ def test_sniffing() -> None:
             wrong.append((supplied, row["computed"]))
     assert DEPENDS == set(wrong)
     assert 2 == len(wrong)
+
+
+def test_a_row_of_comments_is_passed_over_once() -> None:
+    started = time.process_time()
+    assert "text/html" == sniff(b"<!-- -->" * 200, ["text/html"], nosniff=False).type
+    assert 0.5 > time.process_time() - started
 
 
 @pytest.mark.parametrize(
