@@ -20,6 +20,7 @@ _TEXT_URL = re.compile(r"""https?://[^\s<>"'`\\^{|}\x00-\x20]+""", re.IGNORECASE
 _LINK = re.compile(r'[\s,]*+<([^>]*)>((?:[^",]|"(?:[^"\\]|\\.)*+(?:"|\Z))*+)', re.DOTALL)
 _LINK_PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*+)"?|([^;"\s]*)))?', re.DOTALL)
 _FOLD = re.compile(r"\r?\n[ \t]+")
+_PUNCTUATION = ".,;:!?*_~"
 _CLOSING = {")": "(", "]": "["}
 
 
@@ -75,10 +76,21 @@ def urls_in(text: str, limit: int) -> list[str]:
     """The http(s) URLs written out in a plain text, at most so many; punctuation after a URL is not part of it."""
     found = []
     for match in _TEXT_URL.finditer(text):
-        url = match[0].rstrip(".,;:!?*_~")
-        while url[-1:] in _CLOSING and url.count(url[-1]) > url.count(_CLOSING[url[-1]]):
-            url = url[:-1].rstrip(".,;:!?")
-        found.append(url)
+        found.append(_trimmed(match[0]))
         if len(found) == limit:
             break
     return found
+
+
+def _trimmed(url: str) -> str:
+    """The URL without the punctuation after it; a closing bracket belongs to it only if it was opened in it."""
+    excess = {closing: url.count(closing) - url.count(opening) for closing, opening in _CLOSING.items()}
+    end = len(url)
+    while end:
+        last = url[end - 1]
+        if excess.get(last, 0) > 0:
+            excess[last] -= 1
+        elif last not in _PUNCTUATION:
+            break
+        end -= 1
+    return url[:end]

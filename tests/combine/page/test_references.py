@@ -64,6 +64,7 @@ def test_broken_link_headers_are_passed_over(value: str) -> None:
     [
         ("see http://example.org/a.", ["http://example.org/a"]),
         ("(https://example.org/a_(b)), and", ["https://example.org/a_(b)"]),
+        ("http://example.org/" + ")" * 50_000, ["http://example.org/"]),
         ("<https://example.org/>", ["https://example.org/"]),
         ("HTTP://Example.org/x?y#z!", ["HTTP://Example.org/x?y#z"]),
         ("ftp://example.org mailto:x nothing", []),
