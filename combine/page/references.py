@@ -45,7 +45,8 @@ def refresh(content: str) -> tuple[int, str] | None:
     match = _REFRESH.fullmatch(content)
     if match is None:
         return None
-    seconds, rest = int(match[1] or 0), match[2] or ""
+    # More digits than that are for ever, and Python refuses to read thousands of them.
+    seconds, rest = int((match[1] or "0")[:12]), match[2] or ""
     url = _REFRESH_URL.match(rest)
     reference = url[1] if url else rest
     if url or rest:

@@ -38,6 +38,10 @@ def test_refresh_vectors() -> None:
     assert [] == wrong
 
 
+def test_a_refresh_in_ages_is_read() -> None:
+    assert (10**12 - 1, "x") == refresh("9" * 10_000 + ";url=x")
+
+
 #: Headers whose expected links were changed by the recorded test after parsing.
 CHANGED_AFTERWARDS = {'<https://example.org/>; rel="start"'}
 
