@@ -1,13 +1,15 @@
 """The two clients of the wire protocol: `Client` blocks (parser, command), `AsyncClient` awaits (harvester, scheduler).
 
-Both keep one connection, check the greeting, and close the connection after any fault: the request is then repeated once on a new
-one, since every verb may come twice. What still fails is RetryLater; a REJECT is Rejected. This is the only module that retries.
+Both keep one connection, check the greeting, and close the connection after any fault: the request is then repeated
+once on a new one, since every verb may come twice. What still fails is RetryLater; a REJECT is Rejected. This is the
+only module that retries.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +18,10 @@ from typing import cast
 from combine.errors import Rejected, RetryLater, WireError
 from combine.ipc.message import OK, REJECT, RETRY, Message, Reader, dump, message
 from combine.services import CALL_S, PROTOCOL, SERVICES
-from formats.jcf import Job
+from formats.jcf import Job, RecordError
+
+#: Bytes of a greeting at most: it has two words.
+GREETING_BYTES = 1024
 
 
 class Reply(list[Job]):
@@ -40,16 +45,18 @@ def _check_ladder(service: str, caller: str | None) -> None:
 def _check_greeting(line: bytes, service: str) -> None:
     words = line.decode("ascii", "replace").split()
     if words[:1] != [PROTOCOL]:
-        raise WireError(
-            f"{service} speaks {' '.join(words[:1]) or 'nothing'}, this program {PROTOCOL}: restart the older of the two"
-        )
+        spoken = " ".join(words[:1]) or "nothing"
+        raise WireError(f"{service} speaks {spoken}, this program {PROTOCOL}: restart the older of the two")
     if words[1:2] != [service]:
         raise WireError(f"at the socket of {service} answers {' '.join(words[1:2])}")
 
 
 def _judge(reply: Message, service: str) -> Reply:
     if reply.word == OK:
-        return Reply(reply.jobs(), reply.text)
+        try:
+            return Reply(reply.jobs(), reply.text)
+        except RecordError as error:
+            raise WireError(f"{service} answered with a line that is none: {error}") from None
     if reply.word == RETRY:
         raise RetryLater(f"{service}: {reply.text or 'not now'}")
     if reply.word == REJECT:
@@ -77,21 +84,16 @@ class Client:
     def call(self, verb: str, lines: Iterable[Job] = (), text: str = "") -> Reply:
         """Ask and wait for the answer; raises RetryLater, Rejected or WireError."""
         request = dump(message(verb, lines, text))
-        fresh = self._socket is None
+        is_fresh = self._socket is None
         try:
-            return _judge(self._exchange(request), self._service)
+            return self._ask(request)
         except (OSError, EOFError) as error:
-            self.close()
-            if fresh or isinstance(error, TimeoutError):
-                raise RetryLater(f"{self._service} is away ({error or type(error).__name__})") from None
-        except WireError:
-            self.close()
-            raise
+            if is_fresh or isinstance(error, TimeoutError):
+                raise _is_away(self._service, error) from None
         try:
-            return _judge(self._exchange(request), self._service)
+            return self._ask(request)
         except (OSError, EOFError) as error:
-            self.close()
-            raise RetryLater(f"{self._service} is away ({error or type(error).__name__})") from None
+            raise _is_away(self._service, error) from None
 
     def close(self) -> None:
         """Close the connection; the next call opens a new one."""
@@ -100,27 +102,37 @@ class Client:
             self._socket = None
             self._reader = Reader()
 
-    def _exchange(self, request: bytes) -> Message:
-        if self._socket is None:
-            self._open()
-        assert self._socket is not None
-        self._socket.sendall(request)
+    def _ask(self, request: bytes) -> Reply:
+        # Whatever ends an exchange half way, Ctrl-C too, its answer may yet come: the next call must not read that.
+        try:
+            reply = self._exchange(request, time.monotonic() + self._timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        return _judge(reply, self._service)
+
+    def _exchange(self, request: bytes, deadline: float) -> Message:
+        connection = self._socket or self._open(deadline)
+        connection.settimeout(_left(deadline))
+        connection.sendall(request)
         while (reply := self._reader.take()) is None:
-            data = self._socket.recv(256 * 1024)
+            connection.settimeout(_left(deadline))
+            data = connection.recv(256 * 1024)
             if not data:
                 raise EOFError("it closed the connection")
             self._reader.feed(data)
         return reply
 
-    def _open(self) -> None:
+    def _open(self, deadline: float) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(self._timeout_s)
         try:
+            connection.settimeout(_left(deadline))
             connection.connect(str(self._path))
             greeting = b""
             while not greeting.endswith(b"\n"):
+                connection.settimeout(_left(deadline))
                 data = connection.recv(256)
-                if not data or len(greeting) > 1024:
+                if not data or len(greeting) > GREETING_BYTES:
                     raise EOFError("it closed the connection without a greeting")
                 greeting += data
             _check_greeting(greeting, self._service)
@@ -128,6 +140,18 @@ class Client:
             connection.close()
             raise
         self._socket = connection
+        return connection
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
+
+
+def _is_away(service: str, error: Exception) -> RetryLater:
+    return RetryLater(f"{service} is away ({error or type(error).__name__})")
 
 
 class _Wire(asyncio.Protocol):
@@ -149,11 +173,14 @@ class _Wire(asyncio.Protocol):
         for waiting in (self._greeted, self._answer):
             if waiting is not None and not waiting.done():
                 waiting.set_exception(EOFError("it closed the connection"))
+                waiting.exception()  # nobody may be there any more to be told
 
     def data_received(self, data: bytes) -> None:
         if not self._greeted.done():
             self._greeting += data
             if b"\n" not in self._greeting:
+                if len(self._greeting) > GREETING_BYTES and self.transport is not None:
+                    self.transport.abort()
                 return
             line, _, data = bytes(self._greeting).partition(b"\n")
             self._greeted.set_result(line)
@@ -180,8 +207,6 @@ class _Wire(asyncio.Protocol):
     def close(self) -> None:
         if self.transport is not None:
             self.transport.close()
-        if self._greeted.done() and not self._greeted.cancelled():
-            self._greeted.exception()
 
 
 class AsyncClient:
@@ -197,16 +222,16 @@ class AsyncClient:
         """Ask and await the answer; raises RetryLater, Rejected or WireError."""
         request = dump(message(verb, lines, text))
         async with self._turn:
-            fresh = self._wire is None or self._wire.closed
+            is_fresh = self._wire is None or self._wire.closed
             try:
                 return await self._ask(request)
             except (OSError, EOFError) as error:
-                if fresh or isinstance(error, TimeoutError):
-                    raise RetryLater(f"{self._service} is away ({error or type(error).__name__})") from None
+                if is_fresh or isinstance(error, TimeoutError):
+                    raise _is_away(self._service, error) from None
             try:
                 return await self._ask(request)
             except (OSError, EOFError) as error:
-                raise RetryLater(f"{self._service} is away ({error or type(error).__name__})") from None
+                raise _is_away(self._service, error) from None
 
     async def _ask(self, request: bytes) -> Reply:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,6 +11,9 @@ import uvloop
 
 from combine.channel import Channel
 from combine.ipc.server import Server
+
+#: Files that a process may have open at most, where the system lets it: a server's connections, and some.
+FILES = 8_192
 
 
 def run(server: Server, channel: Channel) -> None:
@@ -19,6 +23,7 @@ def run(server: Server, channel: Channel) -> None:
 
 def run_child(work: Callable[[], Coroutine[Any, Any, None]], channel: Channel, stop: Callable[[], None]) -> None:
     """Run a child's coroutine; `stop` is called when its keepalive is gone."""
+    _open_files()
 
     async def watched() -> None:
         loop = asyncio.get_running_loop()
@@ -32,3 +37,11 @@ def run_child(work: Callable[[], Coroutine[Any, Any, None]], channel: Channel, s
         await work()
 
     uvloop.run(watched())
+
+
+def _open_files() -> None:
+    """Raise the soft limit of open files, which is 1,024 on most systems, as many as a server has connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,7 +1,8 @@
-"""The message of the wire protocol: a head line `WORD count [text]` and `count` lines of JCF. Pure: bytes in, values out.
+"""The message of the wire protocol: a head line `WORD count [text]` and `count` lines of JCF. Bytes in, values out.
 
-A request's word is its verb; a reply's is OK, RETRY or REJECT, and there is no fourth. The limits are those of `services`, and one
-more on the whole message, so that a connection never holds more memory than that. Lines stay bytes until somebody needs them.
+A request's word is its verb; a reply's is OK, RETRY or REJECT, and there is no fourth. The limits are those of
+`services` and of JCF, so a connection never holds more memory than a message of the longest lines. Lines stay bytes
+until somebody needs them.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from combine.services import MESSAGE_LINES
 from formats import jcf
 from formats.jcf import Job
 
-#: Bytes of a whole message: a thousand lines of 4 KiB, where a job line has some 300.
-MESSAGE_BYTES = 4 * 1024 * 1024
-
 #: Bytes of a head line. The longest text is a sentence.
 HEAD_BYTES = 4096
+
+#: Bytes of a whole message: as many lines as it may have, each as long as it may be. A page of a thousand links of
+#: 2,000 characters has 4 MB of them, and a lower limit would let one such page stop a parser for good.
+MESSAGE_BYTES = HEAD_BYTES + MESSAGE_LINES * (jcf.LINE_BYTES + 1)
 
 OK, RETRY, REJECT = "OK", "RETRY", "REJECT"
 
@@ -61,8 +63,8 @@ def dump(value: Message) -> bytes:
 class Reader:
     """Cuts the bytes of one connection into messages.
 
-    `feed` takes what came, in whatever pieces; `take` gives the next whole message or None. Raises WireError where the bytes can be no
-    message: nothing that follows on that connection has a meaning then.
+    `feed` takes what came, in whatever pieces; `take` gives the next whole message or None. Raises WireError where the
+    bytes can be no message: nothing that follows on that connection has a meaning then.
     """
 
     def __init__(self) -> None:
@@ -74,6 +76,11 @@ class Reader:
     def feed(self, data: bytes) -> None:
         """Add what was received."""
         self._buffer += data
+
+    @property
+    def size(self) -> int:
+        """Bytes that were received and are not taken yet."""
+        return len(self._buffer)
 
     @property
     def is_empty(self) -> bool:

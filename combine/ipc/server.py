@@ -1,12 +1,14 @@
 """The skeleton of a daemon: a Unix socket, verbs, three answers, one commit for all answers of a tick, an ordered end.
 
-A daemon is a `Desk`: its verbs are `async` methods in a table, `commit` makes durable what they changed, `recover` throws away what is
-not durable and reads the state anew. The skeleton owns everything else. Theory of operation:
+A daemon is a `Desk`: its verbs are `async` methods in a table, `commit` makes durable what they changed, `recover`
+throws away what is not durable and reads the state anew. The skeleton owns everything else. Theory of operation:
 
-1. A connection has at most one request in hand; reading pauses meanwhile, so a fast sender only fills its own buffer.
+1. A connection has at most one request in hand. Meanwhile no more than `AHEAD_BYTES` are read of what follows, so a
+   fast sender only fills its own buffer; reading goes on at all so that a peer's end is known while his request waits.
 2. A finished request's answer waits for `commit`, which runs once for all that finished in one turn of the loop.
-3. When a verb or the commit fails by the disk or by a bug, `recover` runs, and every answer that waited becomes RETRY: nothing that was
-   not durable has been promised to anybody.
+3. When a verb or the commit fails by the disk or by a bug, `recover` runs, and every answer that waited becomes RETRY:
+   nothing that was not durable has been promised to anybody. Where the disk is so full that `recover` fails, too,
+   nothing is done and everybody gets RETRY until it succeeds.
 
 This module knows no verb and no table.
 """
@@ -36,6 +38,9 @@ log = logging.getLogger(__name__)
 
 #: Connections held at once; above, the longest idle one is closed. Twice what 500 workers need.
 CONNECTIONS = 1_024
+
+#: Bytes read ahead of a connection whose request is in hand.
+AHEAD_BYTES = 64 * 1024
 
 #: Seconds between two looks at idle and half-fed connections, and at the socket file.
 SWEEP_S = 5.0
@@ -128,12 +133,18 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.gone = True
         self.server.connections.discard(self)
-        self.server.left(self)
 
     def data_received(self, data: bytes) -> None:
         self.reader.feed(data)
         self.since = time.monotonic()
         self.next()
+        if self.busy is not None and self.transport is not None and self.reader.size > AHEAD_BYTES:
+            self.transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        """The peer sends nothing more: he is gone, or he only closed his end; his last request is answered."""
+        self.gone = True
+        return self.busy is not None
 
     def next(self) -> None:
         """Start the next whole request, if there is one and none is in hand."""
@@ -148,18 +159,19 @@ class _Connection(asyncio.Protocol):
             self.transport.close()
             return
         if request is not None:
-            self.transport.pause_reading()
             self.busy = asyncio.get_running_loop().create_task(self.server.answer(self, request))
 
     def write(self, reply: Message) -> None:
         """Send an answer and go on with what lies in the buffer."""
         self.busy = None
         self.since = time.monotonic()
-        if self.gone or self.transport is None or self.transport.is_closing():
+        if self.transport is None or self.transport.is_closing():
             return
         self.transport.write(dump(reply))
         self.transport.resume_reading()
         self.next()
+        if self.gone and self.busy is None:
+            self.transport.close()
 
 
 class Server:
@@ -177,7 +189,7 @@ class Server:
         self._flush_is_due = False
         self._listener: asyncio.AbstractServer | None = None
         self._inode = 0
-        self._on_leave: list[Callable[[Peer], None]] = []
+        self._spoiled = ""
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve: start, listen, say ready, wait for the end, stop in order."""
@@ -208,7 +220,7 @@ class Server:
 
     def spoil(self, reason: str) -> None:
         """Something failed half way: nothing that is not committed may stand or be promised."""
-        self.desk.recover(reason)
+        self._recover(reason)
         answers, self._answers = self._answers, []
         for connection, _ in answers:
             connection.write(Message(RETRY, reason))
@@ -217,9 +229,16 @@ class Server:
             if not waiter.done():
                 waiter.set_exception(RetryLater(reason))
 
-    def on_leave(self, call: Callable[[Peer], None]) -> None:
-        """Have a function told of each connection that ends."""
-        self._on_leave.append(call)
+    def _recover(self, reason: str) -> bool:
+        """Have the desk read its state again; false where that failed, too, and is to be tried again."""
+        try:
+            self.desk.recover(reason)
+        except Exception:
+            log.exception("the state could not be read again")
+            self._spoiled = reason
+            return False
+        self._spoiled = ""
+        return True
 
     def admit(self, connection: _Connection) -> None:
         """Count a connection in; above the limit the longest idle one goes."""
@@ -232,11 +251,6 @@ class Server:
                     oldest.transport.abort()
                 self.connections.discard(oldest)
 
-    def left(self, connection: _Connection) -> None:
-        """Count a connection out."""
-        for call in self._on_leave:
-            call(connection.peer)
-
     async def answer(self, connection: _Connection, request: Message) -> None:
         """Run one verb; its answer waits for the tick's commit."""
         reply = await self._dispatch(connection, request)
@@ -248,6 +262,8 @@ class Server:
         if verb is None:
             known = " ".join(self.desk.service.verbs)
             return Message(REJECT, f"{request.word} is no verb of {self.desk.service.name}: {known}")
+        if self._spoiled and not self._recover(self._spoiled):
+            return Message(RETRY, self._spoiled)
         try:
             return await verb(Request(request, connection.peer, lambda: connection.gone))
         except (RecordError, Rejected) as error:
@@ -265,6 +281,9 @@ class Server:
 
     def _flush(self) -> None:
         self._flush_is_due = False
+        if self._spoiled:
+            self.spoil(self._spoiled)
+            return
         try:
             self.desk.commit()
         except (OSError, sqlite3.Error) as error:
@@ -282,10 +301,13 @@ class Server:
     async def _listen(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
         try:
-            listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             listening.bind(str(self.path))
+        except OSError:
+            listening.close()
+            raise
         finally:
             os.umask(before)
         listening.listen(512)
