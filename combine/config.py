@@ -65,6 +65,7 @@ class Politeness:
     auto_ceiling_s: float = 60.0  # auto: never above
     auto_concurrency: float = 1.0  # auto: the delay tends to latency / this
     address_delay_s: float = 1.0  # between sites that share an address; 0 on listed private hosts
+    margin_s: float = 0.05  # added to every delay above 0: a site notes the end of an answer later than we have it
     crawl_delay_report_s: float = 300.0  # a longer crawl-delay of a robots.txt is obeyed and reported
     retry_base: float = 1.5  # seconds to the power of the tries
     retry_ceiling_s: float = DAY_S  # longest wait before another try, Retry-After included

@@ -189,9 +189,10 @@ class Harvester:
         harvest = Harvest(job=job, outcome="denied", fetched=now, robots=permission.robots)
         await self._outbox.put(_line(job, permission).having(OUTCOME="denied", REASON="robots.txt"), harvest, None)
 
-    def unasked(self, job: Job, reason: str = "", after_s: float = 0.0) -> None:
+    def unasked(self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "") -> None:
         """A job is handed back."""
-        self._outbox.tell(_line(job).having(REASON=reason or None, AFTER=f"{after_s:.0f}" if after_s else None))
+        after = f"{after_s:.0f}" if after_s else None
+        self._outbox.tell(_line(job).having(REASON=reason or None, AFTER=after, DETAIL=fault or None))
 
     def answered(self, job: Job) -> None:
         """A robots job is done."""

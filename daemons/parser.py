@@ -10,6 +10,7 @@ Size:   one page's way, from batch to STORED, is kept in one file so that the or
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import resource
@@ -88,6 +89,7 @@ class Parser:
         signal.signal(signal.SIGINT, lambda *_: self._stop())
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         _limit_memory(self._settings.page.memory_bytes)
+        gc.disable()  # A page makes no cycles that are worth a search; what there is goes with this short life.
         self._channel.ready()
         try:
             batches = self._spool.take_back(self._slot)
@@ -213,7 +215,7 @@ class Parser:
         self._documents += 1
         _limit_cpu(self._settings.page.cpu_s)
         try:
-            return learn(harvest, raw, self._store.get, self._settings.page)
+            return learn(harvest, raw, self._store.get, self._settings.page, self._settings.agent.name)
         except OSError:
             raise
         except Exception as error:

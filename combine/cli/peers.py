@@ -20,7 +20,7 @@ READY_S = 60.0
 
 
 #: Outcomes that the scheduler counts since its start, where it does.
-_COUNTS = ("OK", "NOTMODIFIED", "REDIRECT", "GONE", "REFUSED", "DENIED", "FAILED")
+_COUNTS = ("OK", "UNCHANGED", "REDIRECTED", "GONE", "REFUSED", "DENIED", "FAILED")
 
 
 @dataclass(frozen=True, slots=True)

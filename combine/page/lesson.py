@@ -116,13 +116,17 @@ class Lesson:
 
 
 def learn(
-    harvest: Harvest, raw: tuple[str, int, int], previous: Callable[[str], Record | None], limits: Limits
+    harvest: Harvest,
+    raw: tuple[str, int, int],
+    previous: Callable[[str], Record | None],
+    limits: Limits,
+    agent: str = "",
 ) -> Lesson:
-    """Read one harvest; `previous` gives the record that stands."""
+    """Read one harvest; `previous` gives the record that stands, `agent` is our name in robots metas."""
     url, outcome = harvest.job.url, harvest.outcome
     reason, target, page, question = "", "", None, None
     if outcome == "ok":
-        page = extract(harvest, url, limits)
+        page = extract(harvest, url, limits, agent)
         if page.robots.noindex:
             outcome, reason = "refused", "noindex"
         elif page.text_digest:
@@ -139,7 +143,11 @@ def learn(
 
 def target_of(harvest: Harvest, url: str) -> str:
     """Where a redirect leads, normalised; "" where that is nowhere that can be asked."""
-    target = resolve(url, harvest.field("location"))
+    location = harvest.field("location")
+    if not location.isascii():
+        # Servers send UTF-8 there, as browsers read it; the field was read as Latin-1.
+        location = location.encode("latin-1", "replace").decode("utf-8", "replace")
+    target = resolve(url, location)
     try:
         return normalise(target) if target else ""
     except BadURL:

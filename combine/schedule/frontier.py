@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -83,6 +84,7 @@ class Frontier:
         self.stalled = ""
         self.line = Line()
         self.epoch = 0
+        self.outcomes: Counter[str] = Counter()  # of hand-outs since the start
         self.load()
 
     def load(self) -> None:
@@ -121,12 +123,14 @@ class Frontier:
             self.sites.by_id[number].errands = count
 
     def _load_leases(self) -> None:
-        for number, site_id, pid, start, boot, until, delay in self.rows.db.execute("SELECT * FROM lease").fetchall():
-            lease = Lease(number, site_id, Holder(pid, start), until, delay)
+        for number, site_id, pid, start, boot, until, delay, address, asked in self.rows.leases():
+            lease = Lease(number, site_id, Holder(pid, start), until, delay, address)
             self.leases[number] = lease
-            site = self.site(site_id) if site_id else None
-            if site is not None:
-                site.lease = number
+            if site_id:
+                site = self.site(site_id)
+                site.lease, site.asked = number, asked
+                leases, _, ended = self.addresses.get(address, (0, None, 0.0))
+                self.addresses[address] = (leases + 1, lease.holder, ended)
             if boot != self.clock.boot_id:
                 self.end_lease(number, is_clean=False)
 
@@ -364,8 +368,9 @@ class Frontier:
         until = now + politeness.lease_time(self.settings, delay)
         lease = Lease(self.next_number(), site.id if site else 0, holder, until, delay, site.address if site else "")
         self.rows.change(
-            "INSERT INTO lease VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO lease VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             lease.id, lease.site, holder.pid, holder.start, self.clock.boot_id, until, delay,
+            lease.address, site.asked if site else "",
         )  # fmt: skip
         self.leases[lease.id] = lease
         if site is not None:
@@ -417,7 +422,8 @@ class Frontier:
         now = self.clock.boot()
         site = self.site(lease.site)
         site.lease = 0
-        site.next = max(site.next, now + max(self.delay(site), 0.0 if is_clean else lease.delay))
+        delay = self.delay(site) if is_clean else lease.delay
+        site.next = max(site.next, now + politeness.rest(self.settings, site.host, delay, site.crawl))
         leases, owner, _ = self.addresses.get(lease.address, (1, None, 0.0))
         self.addresses[lease.address] = (leases - 1, owner if leases > 1 else None, now)
         if len(self.addresses) > 10_000:
@@ -427,11 +433,14 @@ class Frontier:
 
     def _give_back(self, row: Row, keeps_number: bool) -> None:
         """Queue a row that was handed out and not asked. After an unclean end its number still counts: the harvest may yet come."""
-        if row.seed and row.kind == "page":
-            self.seeds.spend(self.seeds.get(row.seed), -1)
+        self._give_back_page(row)
         self.set_state(row, QUEUED, lease=0, fetch=row.fetch if keeps_number else 0)
         if row.kind != "relink":
             self.site(row.site).parked = False
+
+    def _give_back_page(self, row: Row) -> None:
+        if row.seed and row.kind == "page":
+            self.seeds.spend(self.seeds.get(row.seed), -1)
 
     def done(self, line: Job) -> bool:
         """One outcome of a hand-out; true where its harvest, in a batch, is the row's current one."""
@@ -449,8 +458,10 @@ class Frontier:
             self._learn(self.site(row.site), line)
         if not outcome:
             if row.state == LEASED:
-                self._give_back(row, keeps_number=False)
+                self._unasked(row, line)
             return False
+        if row.state == LEASED:
+            self.outcomes[outcome] += 1
         self.idle_since = self.clock.boot() if outcome != "failed" else self.idle_since
         if row.kind == "robots" and outcome != "failed":
             self.answer_robots(row)
@@ -465,6 +476,15 @@ class Frontier:
             self._settle_row(row)
             return True
         return False
+
+    def _unasked(self, row: Row, line: Job) -> None:
+        """A job is handed back; a seed without a scheme whose https cannot be reached at all is asked by http."""
+        job = jcf.parse_text(row.line)
+        if job.get("ELSE") and line.get("DETAIL") in politeness.SITE_FAILURES:
+            self._give_back_page(row)
+            self._try_else(row, job)
+        else:
+            self._give_back(row, keeps_number=False)
 
     def _settle_row(self, row: Row) -> None:
         if row.kind != "relink":
@@ -552,8 +572,8 @@ class Frontier:
         now = self.clock.boot()
         job = jcf.parse_text(row.line)
         reason = line.get("REASON") or line.get("STATUS")
-        if row.state == LEASED and row.seed and row.kind == "page":
-            self.seeds.spend(self.seeds.get(row.seed), -1)
+        if row.state == LEASED:
+            self._give_back_page(row)
         if job.get("ELSE") and reason in politeness.SITE_FAILURES:
             self._try_else(row, job)
             return

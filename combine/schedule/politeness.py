@@ -55,6 +55,15 @@ def with_crawl_delay(settings: Settings, host: str, delay: float, crawl_delay: f
     return max(delay, crawl_delay)
 
 
+def rest(settings: Settings, host: str, delay: float, crawl_delay: float) -> float:
+    """Seconds from the end of a lease to the site's next request.
+
+    A margin is in it, as in every gap: a site notes the end of an answer a little later than we have it.
+    """
+    delay = with_crawl_delay(settings, host, delay, crawl_delay)
+    return delay + settings.politeness.margin_s if delay > 0 else 0.0
+
+
 def adapted(settings: Politeness, delay: float, latency_s: float, is_success: bool) -> float:
     """The next delay of an `auto` site: the mean of the old one and latency / concurrency; only a 2xx answer may lower it."""
     target = latency_s / max(settings.auto_concurrency, 0.01)

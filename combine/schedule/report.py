@@ -12,6 +12,17 @@ from combine.urls import host_of, site_of
 from formats import jcf
 from formats.jcf import Job
 
+#: Outcomes counted since the start, by their names in STAT.
+OUTCOMES = {
+    "OK": "ok",
+    "UNCHANGED": "not-modified",
+    "REDIRECTED": "redirect",
+    "GONE": "gone",
+    "REFUSED": "refused",
+    "DENIED": "denied",
+    "FAILED": "failed",
+}
+
 #: Sites named in a STAT, those that hold up the end of a harvest.
 NAMED = 10
 
@@ -45,6 +56,7 @@ def stat(frontier: Frontier, pages: int, size: int) -> list[Job]:
         IDLE=f"{max(now - frontier.idle_since, 0):.3f}",
         SINCE=frontier.rows.forced_since() or None,
         STALLED=frontier.stalled or None,
+        **{name: frontier.outcomes[outcome] for name, outcome in OUTCOMES.items()},
     )
     out = _out_by_budget(frontier)
     budgets = [jcf.job(BUDGET=name, LEFT=max(left, 0), OUT=out.get(name, 0)) for name, left in frontier.seeds.budgets()]

@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS seed(id INTEGER PRIMARY KEY, url TEXT UNIQUE NOT NULL
 CREATE INDEX IF NOT EXISTS seed_budget ON seed(budget);
 CREATE TABLE IF NOT EXISTS budget(name TEXT PRIMARY KEY, left INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lease(id INTEGER PRIMARY KEY, site INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL,
-    boot TEXT NOT NULL, until REAL NOT NULL, delay REAL NOT NULL);
+    boot TEXT NOT NULL, until REAL NOT NULL, delay REAL NOT NULL, address TEXT NOT NULL, asked TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS job(
     seq INTEGER PRIMARY KEY, site INTEGER NOT NULL, h INTEGER NOT NULL, state INTEGER NOT NULL, kind TEXT NOT NULL,
     prio INTEGER NOT NULL, depth INTEGER NOT NULL, seed INTEGER NOT NULL, since TEXT NOT NULL DEFAULT '',
@@ -186,6 +186,10 @@ class Rows:
         for site, state, count in self.db.execute(statement):
             counts.setdefault(site, {})[state] = count
         return counts
+
+    def leases(self) -> list[tuple[int, int, int, int, str, float, float, str, str]]:
+        """All leases: number, site, pid, start, boot id, end, delay, address, pace that was asked for."""
+        return self.db.execute("SELECT * FROM lease").fetchall()
 
     def errands(self) -> list[tuple[int, int]]:
         """The sites that have queued robots jobs, and how many."""

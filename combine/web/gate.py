@@ -137,7 +137,7 @@ class RobotsKeeper:
             requests_made=asked,
             retry_s=max(known.verdict.until - self._clock(), 1.0) if state == "closed" else 0.0,
             changed=changed,
-            reason=(answer.reason or str(answer.status)) if answer is not None and state == "closed" else "",
+            reason=_fault(answer) if answer is not None and state == "closed" else "",
         )
 
     async def _follow(self, job: Job, hops: int, address: str, ask: Ask) -> tuple[Answer | tuple[str, int], int]:
@@ -172,6 +172,11 @@ def answer_of(fetched: Fetched, hops: int = 0, to: str = "") -> Answer:
         else:
             body = decoded
     return Answer(status, body, reason, cache_control, fetched.after_s, to, hops)
+
+
+def _fault(answer: Answer) -> str:
+    """What came instead of the file: a status, or the kind of failure."""
+    return str(answer.status) if answer.status else answer.reason
 
 
 def _target(base: str, location: str) -> str | None:

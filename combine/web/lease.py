@@ -44,8 +44,8 @@ class Reports(Protocol):
         """A job may not be asked for."""
         ...
 
-    def unasked(self, job: Job, reason: str = "", after_s: float = 0.0) -> None:
-        """A job is handed back."""
+    def unasked(self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "") -> None:
+        """A job is handed back: why, for how long its site is to rest, and by which kind of fault."""
         ...
 
     def answered(self, job: Job) -> None:
@@ -181,7 +181,7 @@ class Worker:
             return False
         if permission.closed:
             reason = f"robots.txt cannot be read ({permission.reason or 'as before'})"
-            reports.unasked(job, reason, permission.retry_s)
+            reports.unasked(job, reason, permission.retry_s, permission.reason)
             return False
         if permission.denied:
             await reports.denied(job, permission)
@@ -211,7 +211,8 @@ class Worker:
     async def _ask(self, job: Job, address: str, robots: str = "") -> Fetched:
         """One request, when its time has come."""
         if self._ended:
-            await sleep_until(self._ended + self._delay_s)
+            margin_s = self._tools.settings.politeness.margin_s if self._delay_s > 0 else 0.0
+            await sleep_until(self._ended + self._delay_s + margin_s)
         tools = self._tools
         tools.in_flight += 1
         self._asked += 1

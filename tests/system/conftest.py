@@ -26,9 +26,10 @@ def webs(place: Path) -> Iterator[Callable[..., Web]]:
     with ExitStack() as stack:
 
         def make(pages: int, *options: str, bind: str = "127.0.0.31") -> Web:
-            root = place / f"site-{bind}"
+            number = len(list(place.glob("site-*")))
+            root = place / f"site-{number}"
             sites.make(root, pages)
-            return stack.enter_context(closing(Web(root, place / f"log-{bind}.jsonl", *options, bind=bind)))
+            return stack.enter_context(closing(Web(root, place / f"log-{number}.jsonl", *options, bind=bind)))
 
         yield make
 

@@ -25,7 +25,7 @@ COMBINE = [str(Path(sys.executable).with_name("combine"))]
 DEADLINE_S = 60.0
 
 #: What of a record depends on when and by which way its page was met (compare as sets otherwise).
-PASSING = ("first_seen", "checked", "changed", "fetched", "raw", "via", "depth", "same_as")
+PASSING = ("id", "first_seen", "checked", "changed", "fetched", "raw", "via", "depth", "same_as")
 
 T = TypeVar("T")
 
@@ -149,13 +149,15 @@ class Harness:
             pid = until(lambda name=name: self.pid(name), f"{name} runs")  # type: ignore[misc]
             os.kill(pid, number)
 
-    def records(self) -> dict[str, str]:
-        """The store: the text of each record by file name, without what depends on when and how a page was met."""
+    def records(self, web: Web) -> dict[str, str]:
+        """The store: each record's text by its path on the web, without what depends on how and when a page was met."""
         texts = {}
         for path in (self.home / "hdb").rglob("*"):
             if path.is_file():
-                lines = path.read_text("utf-8").split("\n")
-                texts[path.name] = "\n".join(line for line in lines if line.split(":")[0] not in PASSING)
+                text = path.read_text("utf-8").replace(web.address, "SITE")
+                lines = text.split("\n")
+                url = lines[2].removeprefix("url: http://SITE")
+                texts[url] = "\n".join(line for line in lines if line.split(":")[0] not in PASSING)
         return texts
 
     def urls(self) -> set[str]:

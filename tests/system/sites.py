@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -16,11 +17,13 @@ def make(root: Path, pages: int) -> set[str]:
         children = [child for child in (2 * number, 2 * number + 1) if child <= pages]
         links = "".join(f'<li><a href="{_name(child)}">Page {child}</a>' for child in [*children, max(number - 1, 1)])
         text = "The same words on many a page." if number % 10 == 0 else f"This is what page {number} has to say. " * 8
-        (root / _name(number)).write_text(
+        path = root / _name(number)
+        path.write_text(
             f"<!doctype html><html lang=en><title>Page {number if number % 10 else 'ten'}</title>"
             f"<h1>Heading {number if number % 10 else 'ten'}</h1><p>{text}</p>"
             f"<ul>{links}<li><a href='index.html#top'>Home</a><li><a href='dead-{number % 3}.html'>Dead</a></ul>"
         )
+        os.utime(path, (1_750_000_000 + number, 1_750_000_000 + number))
     return {"/" + _name(number) for number in range(1, pages + 1)}
 
 

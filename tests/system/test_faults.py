@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +18,8 @@ from tests.system.harness import Harness, Web, until
 
 pytestmark = pytest.mark.system
 
-Webs, Homes = Callable[..., Web], Callable[..., Harness]
+Webs = Callable[..., Web]
+Homes = Callable[..., Harness]
 
 PAGES = 150
 
@@ -23,18 +27,25 @@ PAGES = 150
 IMPATIENT = "workers = 2\n[supervise]\nping_s = 0.3\nsilence_s = 1.5\nparser_silence_s = 1.5\n"
 
 
-@pytest.fixture
-def fault_free(webs: Webs, homes: Homes) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def fault_free() -> Iterator[dict[str, str]]:
     """The records of a harvest that nothing happens to."""
-    web, home = webs(PAGES), homes(IMPATIENT)
-    home.run("harvest", web.url("/index.html"))
-    return home.records()
+    with tempfile.TemporaryDirectory(prefix="cmb", ignore_cleanup_errors=True) as directory:
+        place = Path(directory)
+        sites.make(place / "site", PAGES)
+        with (
+            closing(Web(place / "site", place / "log.jsonl")) as web,
+            closing(Harness(place / "h", IMPATIENT)) as home,
+        ):
+            home.run("harvest", web.url("/index.html"))
+            yield home.records(web)
 
 
 def check(web: Web, home: Harness, expected: dict[str, str], faults: int, delay_s: float = 0.0) -> None:
     """The store is as without faults, nothing is left over, and no page was asked too often or too soon."""
-    assert set(expected) == set(home.records())
-    assert expected == home.records()
+    records = home.records(web)
+    assert set(expected) == set(records)
+    assert expected == records
     assert [] == home.leftovers()
     counts = Counter(entry["path"] for entry in web.requests() if entry["path"] != "/robots.txt")
     assert {} == {path: count for path, count in counts.items() if count > 1 + faults}
