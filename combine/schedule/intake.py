@@ -54,6 +54,10 @@ class Offer:
     refused: list[Job] = field(default_factory=list)
     unknown: dict[tuple[str, int], Candidate] = field(default_factory=dict)
 
+    def urls(self) -> list[str]:
+        """The URLs that idbd must be asked for."""
+        return [candidate.url for candidate in self.unknown.values()]
+
     def text(self) -> str:
         """The counts, as ADD answers them."""
         return f"new={self.new} known={self.known} outside={self.outside} refused={len(self.refused)}"
