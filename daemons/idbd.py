@@ -96,7 +96,7 @@ class Idbd:
         return ok(self._visits.due(before, count, asked.get("SITE"), asked.get("OUTCOME")))
 
     async def same(self, request: Request) -> Message:
-        """Does a digest have company, and must a removal be held?"""
+        """Whether a digest has company, and whether a removal must be held."""
         lines = []
         for line in request.jobs():
             if line.get("DIGEST") and (other := self._visits.same(line.url, line.get("DIGEST"))):

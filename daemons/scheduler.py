@@ -26,8 +26,9 @@ from combine.keep.spool import Spool
 from combine.schedule import report
 from combine.schedule.clock import system_clock, utc_text
 from combine.schedule.duties import Duties, Outside
-from combine.schedule.frontier import Frontier, Holder
+from combine.schedule.frontier import Frontier
 from combine.schedule.intake import Intake, Offer
+from combine.schedule.leases import Holder
 from combine.schedule.rows import FETCHED, LEASED, Rows, job_key
 from combine.schedule.scope import Exclusions, read_exclusions
 from combine.services import SERVICES

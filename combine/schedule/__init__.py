@@ -1,1 +1,1 @@
-"""When may which URL be asked: queues, scope, politeness, visits, names. Clock and chance are parameters; no sockets."""
+"""When may which URL be asked: queues, scope, politeness, visits, names. Clock and chance are parameters."""

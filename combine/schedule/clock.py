@@ -1,7 +1,8 @@
 """The three clocks of the scheduler, as one value that a test can replace.
 
-`boot` counts seconds since the machine started, sleep included (CLOCK_BOOTTIME): leases and delays use it, since nobody can set it back.
-`boot_id` names this start of the machine. `utc` is what the calendar says, in epoch seconds, and serves due times only.
+`boot` counts seconds since the machine started, sleep included (CLOCK_BOOTTIME): leases and delays use it, since nobody
+can set it back. `boot_id` names this start of the machine. `utc` is what the calendar says, in epoch seconds, and
+serves due times only.
 """
 
 from __future__ import annotations

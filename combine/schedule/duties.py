@@ -1,7 +1,7 @@
 """What the scheduler does unasked: tell idbd, look names up, wake who waits, look after leases and lost batches.
 
-Each duty is one loop that takes its work from the frontier and asks for a commit. What a duty must wait for (idbd, the resolver) it waits for
-alone; TAKE and DONE never do. What lies in other rooms comes in as functions.
+Each duty is one loop that takes its work from the frontier and asks for a commit. What a duty must wait for (idbd, the
+resolver) it waits for alone; TAKE and DONE never do. What lies in other rooms comes in as functions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from combine.errors import Rejected, RetryLater, WireError
 from combine.ipc.client import AsyncClient
 from combine.schedule import names
 from combine.schedule.clock import utc_text
-from combine.schedule.frontier import Frontier, Holder
+from combine.schedule.frontier import Frontier
 from combine.schedule.holders import Holders
+from combine.schedule.leases import Holder
 from combine.schedule.sites import DUE
 from formats import jcf
 from formats.jcf import Job
@@ -30,7 +31,8 @@ TELL = 500
 #: Seconds between two looks: at the disk, at leases and batches, and at what is due again.
 ROOM_S, WATCH_S, REVISIT_S = 1.0, 5.0, 60.0
 
-#: Seconds that a fetched row's batch must be missing, and looks in a row that must miss it, before the row is queued again.
+#: Seconds that a fetched row's batch must be missing, and looks in a row that must miss it, before the row is queued
+#: again.
 LOST_S, LOST_LOOKS = 60.0, 2
 
 
@@ -62,7 +64,7 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What the duties need of other rooms: the batches in the spool, the room on the disk, the case against an address."""
+    """What the duties need of other rooms: the batches in the spool, room on the disk, the case against an address."""
 
     batches: Callable[[], set[str]]
     stalled: Callable[[], str]

@@ -1,7 +1,7 @@
 """The processes that hold leases, watched by pidfd: a holder's death is known at once, and never guessed.
 
-A pid alone names nobody for long; with its start time it does. This module signals a process only through its pidfd, so a signal
-never reaches another that got the pid since.
+A pid alone names nobody for long; with its start time it does. This module signals a process only through its pidfd, so
+a signal never reaches another that got the pid since.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from combine.errors import RetryLater
-from combine.schedule.frontier import Holder
+from combine.schedule.leases import Holder
 
 
 def start_time(pid: int) -> int:

@@ -1,9 +1,10 @@
 """What ADD does: which of the offered jobs become rows.
 
-Theory of operation. `Offer` sorts the lines of one ADD: refused, outside (scope, depth, exclude file), merged into a row that exists, or not
-in the queue. For the last the caller asks idbd, and hands the visits to `admit`, which queues what was never visited or is due, and
-makes a relink job where the offer has more hops left, or another scope, than those for which the record's links were offered. While idbd
-is asked, rows may come and go: `admit` looks again, and asks again for those whose row went meanwhile.
+Theory of operation. `Offer` sorts the lines of one ADD: refused, outside (scope, depth, exclude file), merged into a
+row that exists, or not in the queue. For the last the caller asks idbd, and hands the visits to `admit`, which queues
+what was never visited or is due, and makes a relink job where the offer has more hops left, or another scope, than
+those for which the record's links were offered. While idbd is asked, rows may come and go: `admit` looks again, and
+asks again for those whose row went meanwhile.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from combine.errors import Rejected
+from combine.schedule.board import IN_COLUMNS
 from combine.schedule.clock import epoch_of
-from combine.schedule.frontier import IN_COLUMNS, Frontier
+from combine.schedule.frontier import Frontier
 from combine.schedule.rows import DEAD, DEFERRED, FETCHED, LEASED, QUEUED, STORED, Row, job_key
 from combine.schedule.scope import bare_host, seed_rule
 from combine.schedule.seeds import Seed

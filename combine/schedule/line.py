@@ -1,11 +1,10 @@
 """Our own line: whether so many sites fail at once that the fault is ours.
 
-When more than half, and at least ten, of the sites tried within a minute fail by DNS or connect, it is our own line: no failure is counted
-then, and one site every 30 seconds goes out as a probe. Pure.
+When more than half, and at least ten, of the sites tried within a minute fail by DNS or connect, it is our own line: no
+failure is counted then, and one site every 30 seconds goes out as a probe. Pure.
 """
 
 from __future__ import annotations
-
 
 WINDOW_S = 60.0
 LEAST = 10
@@ -28,12 +27,12 @@ class Line:
         self._forget(now)
 
     def is_down(self, now: float) -> bool:
-        """Is it our own line?"""
+        """Whether it is our own line."""
         self._forget(now)
         return self._failed >= LEAST and self._failed * 2 > len(self._tried)
 
     def may_probe(self, now: float) -> bool:
-        """May one site go out although the line is down? Asking takes the turn."""
+        """Whether one site may go out although the line is down; asking takes the turn."""
         if now < self._probe:
             return False
         self._probe = now + PROBE_S

@@ -1,7 +1,7 @@
 """Names to addresses: what a site's host resolves to, judged by the addresses that may be asked.
 
-Answers are kept by the frontier for a while (`scheduler.name_s`); failures by its back-off. A literal address needs no look-up. This
-module asks the system's resolver and nothing else.
+Answers are kept by the frontier for a while (`scheduler.name_s`); failures by its back-off. A literal address needs no
+look-up. This module asks the system's resolver and nothing else.
 """
 
 from __future__ import annotations

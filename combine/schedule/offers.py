@@ -1,8 +1,8 @@
 """What a parser offers to the scheduler: ADD in full messages, and the links of menus not with every page.
 
-A link that was acknowledged a moment ago, for the same seed, round and scope and from no more hops, is not sent again: the row or the visit
-that the scheduler answered for still stands. Relink jobs pass by this memory, since they exist to offer again. Bounded, and forgotten
-after a while.
+A link that was acknowledged a moment ago, for the same seed, round and scope and from no more hops, is not sent again:
+the row or the visit that the scheduler answered for still stands. Relink jobs pass by this memory, since they exist to
+offer again. Bounded, and forgotten after a while.
 """
 
 from __future__ import annotations

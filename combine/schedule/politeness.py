@@ -1,8 +1,8 @@
 """How long to wait: between two requests to a site, after a failure, after refusals. Pure arithmetic.
 
-The delay of a site is the first of these that is given: a site rule of combine.toml, what the operator told the scheduler, what the
-run that harvests it asks for, 0 where the host is a listed private one, the mode of the settings. robots.txt's Crawl-delay is a floor
-under all but the site rule.
+The delay of a site is the first of these that is given: a site rule of combine.toml, what the operator told the
+scheduler, what the run that harvests it asks for, 0 where the host is a listed private one, the mode of the settings.
+robots.txt's Crawl-delay is a floor under all but the site rule.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LINE_FAILURES = frozenset({"connect", "dns"})
 
 
 def is_auto(settings: Settings, asked: str, listed: bool) -> bool:
-    """Does a site under this run adapt its delay to its answers?"""
+    """Whether a site under this run adapts its delay to its answers."""
     if asked:
         return asked == "auto" and not listed
     return settings.politeness.mode == "auto" and not listed
@@ -65,7 +65,10 @@ def rest(settings: Settings, host: str, delay: float, crawl_delay: float) -> flo
 
 
 def adapted(settings: Politeness, delay: float, latency_s: float, is_success: bool) -> float:
-    """The next delay of an `auto` site: the mean of the old one and latency / concurrency; only a 2xx answer may lower it."""
+    """The next delay of an `auto` site: the mean of the old one and latency / concurrency.
+
+    Only a 2xx answer may lower it.
+    """
     target = latency_s / max(settings.auto_concurrency, 0.01)
     new = (delay + target) / 2
     if not is_success:
@@ -74,7 +77,7 @@ def adapted(settings: Politeness, delay: float, latency_s: float, is_success: bo
 
 
 def back_off(settings: Politeness, tries: int, chance: random.Random) -> float:
-    """Seconds to wait after so many failures in a row: base to the power of the tries, with jitter of a quarter, capped."""
+    """Seconds to wait after so many failures in a row: base to the power of the tries, with jitter, capped."""
     wait = settings.retry_base ** min(tries, 64)
     return float(min(wait * chance.uniform(0.875, 1.125), settings.retry_ceiling_s))
 

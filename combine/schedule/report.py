@@ -65,14 +65,14 @@ def stat(frontier: Frontier, pages: int, size: int) -> list[Job]:
 
 
 def is_public(frontier: Frontier, site: Site) -> bool:
-    """Is the site's host anything but a listed private one?"""
+    """Whether the site's host is anything but a listed private one."""
     return not frontier.is_listed(site.host, site.address)
 
 
 def _out_by_budget(frontier: Frontier) -> dict[str, int]:
     statement = (
-        "SELECT seed.budget, count(*) FROM job JOIN seed ON seed.id = job.seed WHERE job.state = 2 AND seed.budget <> ''"
-        " GROUP BY 1"
+        "SELECT seed.budget, count(*) FROM job JOIN seed ON seed.id = job.seed"
+        " WHERE job.state = 2 AND seed.budget <> '' GROUP BY 1"
     )
     return dict(frontier.rows.db.execute(statement))
 
@@ -158,6 +158,11 @@ def _row_reason(frontier: Frontier, row: Row, site: Site) -> str:
         return "it was fetched, and a parser is to store it"
     if row.state == DEFERRED:
         return f"try {row.nrt} failed ({row.reason}); the next in {max(row.later - now, 0):.0f} s"
+    return _queue_reason(frontier, row, site, now)
+
+
+def _queue_reason(frontier: Frontier, row: Row, site: Site, now: float) -> str:
+    """Why a row that may go is not handed out yet."""
     if frontier.gate != "open":
         return "the gate is paused"
     if frontier.stalled:

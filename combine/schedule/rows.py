@@ -1,16 +1,15 @@
 """The rows of the queue: one for each job that is not yet stored, in one SQLite table. SQL only, no decisions.
 
-A row's key is its site and 64 bits of the MD5 of its kind, its URL and, for a robots job, the site that waits. Its state is one of QUEUED
-(may be handed out), DEFERRED (queued, but not before `later`), LEASED, FETCHED (its harvest lies in a batch), STORED (its result is
-committed here and idbd is to hear of it), DEAD. Indexes are partial, so that a row is only in those of its state. `later` is a
-boot time, and `wait` the wait it came from: after a reboot waits begin again in full.
+A row's key is its site and 64 bits of the MD5 of its kind, its URL and, for a robots job, the site that waits. Its
+state is one of QUEUED (may be handed out), DEFERRED (queued, but not before `later`), LEASED, FETCHED (its harvest lies
+in a batch), STORED (its result is committed here and idbd is to hear of it), DEAD. Indexes are partial, so that a row
+is only in those of its state. `later` is a boot time, and `wait` the wait it came from: after a reboot waits begin
+again in full.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +28,13 @@ CREATE TABLE IF NOT EXISTS site(
     failures INTEGER NOT NULL DEFAULT 0, refusals INTEGER NOT NULL DEFAULT 0, day INTEGER NOT NULL DEFAULT 0,
     requests INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, holder TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS scope(id INTEGER PRIMARY KEY, text TEXT UNIQUE NOT NULL);
-CREATE TABLE IF NOT EXISTS seed(id INTEGER PRIMARY KEY, url TEXT UNIQUE NOT NULL, scope INTEGER NOT NULL, maxdepth INTEGER,
+CREATE TABLE IF NOT EXISTS seed(
+    id INTEGER PRIMARY KEY, url TEXT UNIQUE NOT NULL, scope INTEGER NOT NULL, maxdepth INTEGER,
     tag TEXT NOT NULL DEFAULT '', delay TEXT NOT NULL DEFAULT '', budget TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS seed_budget ON seed(budget);
 CREATE TABLE IF NOT EXISTS budget(name TEXT PRIMARY KEY, left INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS lease(id INTEGER PRIMARY KEY, site INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL,
+CREATE TABLE IF NOT EXISTS lease(
+    id INTEGER PRIMARY KEY, site INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL,
     boot TEXT NOT NULL, until REAL NOT NULL, delay REAL NOT NULL, address TEXT NOT NULL, asked TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS job(
     seq INTEGER PRIMARY KEY, site INTEGER NOT NULL, h INTEGER NOT NULL, state INTEGER NOT NULL, kind TEXT NOT NULL,
@@ -41,7 +42,8 @@ CREATE TABLE IF NOT EXISTS job(
     fetch INTEGER NOT NULL DEFAULT 0, lease INTEGER NOT NULL DEFAULT 0, nrt INTEGER NOT NULL DEFAULT 0,
     first_failed REAL NOT NULL DEFAULT 0, later REAL NOT NULL DEFAULT 0, wait REAL NOT NULL DEFAULT 0,
     at REAL NOT NULL DEFAULT 0, batch TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '',
-    events TEXT NOT NULL DEFAULT '', relinks TEXT NOT NULL DEFAULT '', line TEXT NOT NULL, result TEXT NOT NULL DEFAULT '');
+    events TEXT NOT NULL DEFAULT '', relinks TEXT NOT NULL DEFAULT '', line TEXT NOT NULL,
+    result TEXT NOT NULL DEFAULT '');
 CREATE UNIQUE INDEX IF NOT EXISTS job_key ON job(site, h);
 CREATE INDEX IF NOT EXISTS job_ready ON job(site, prio, depth, seq) WHERE state = 0 AND kind <> 'relink';
 CREATE INDEX IF NOT EXISTS job_relink ON job(seq) WHERE state = 0 AND kind = 'relink';
@@ -55,8 +57,8 @@ CREATE INDEX IF NOT EXISTS job_since ON job(since) WHERE since <> '' AND state <
 """
 
 _COLUMNS = (
-    "seq, site, h, state, kind, prio, depth, seed, since, fetch, lease, nrt, first_failed, later, batch, reason, events,"
-    " relinks, line, result"
+    "seq, site, h, state, kind, prio, depth, seed, since, fetch, lease, nrt, first_failed, later, batch, reason,"
+    " events, relinks, line, result"
 )
 
 

@@ -1,8 +1,9 @@
 """What belongs to a harvest: the scopes of seeds, and the hosts and prefixes that are never asked.
 
-A scope is a set of rules, and admits a URL that one of them admits. A rule is `host:NAME` (that host, scheme and a leading www. ignored),
-`domain:NAME` (a registrable domain and all below it) or `under:PREFIX`, with an optional include and exclude expression on the URL.
-Widening a scope adds rules. Its text is canonical, so two seeds with the same rules have the same scope. Pure.
+A scope is a set of rules, and admits a URL that one of them admits. A rule is `host:NAME` (that host, scheme and a
+leading www. ignored), `domain:NAME` (a registrable domain and all below it) or `under:PREFIX`, with an optional include
+and exclude expression on the URL. Widening a scope adds rules. Its text is canonical, so two seeds with the same rules
+have the same scope. Pure.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Rule:
     exclude: str = ""
 
     def admits(self, url: str, host: str) -> bool:
-        """Does this rule admit a normalised URL on this host?"""
+        """Whether this rule admits a normalised URL on this host."""
         if self.kind == "host":
             inside = bare_host(host) == self.value
         elif self.kind == "domain":
@@ -58,12 +59,12 @@ class Scope:
     rules: tuple[Rule, ...]
 
     def admits(self, url: str) -> bool:
-        """Does a normalised URL belong?"""
+        """Whether a normalised URL belongs."""
         host = host_of(url)
         return any(rule.admits(url, host) for rule in self.rules)
 
     def widened(self, other: Iterable[Rule]) -> Scope:
-        """This scope and these rules."""
+        """The same scope with more rules."""
         return Scope(tuple(sorted({*self.rules, *other})))
 
     def dump(self) -> str:
@@ -111,7 +112,7 @@ class Exclusions:
     url_expressions: tuple[re.Pattern[str], ...] = field(default=())
 
     def forbids(self, url: str) -> bool:
-        """Is a normalised URL one of those?"""
+        """Whether a normalised URL is one of those."""
         host = host_of(url)
         return (
             host in self.hosts
@@ -124,8 +125,8 @@ class Exclusions:
 def read_exclusions(text: str) -> Exclusions:
     """Read the lines of an exclude file.
 
-    A line is a host, a URL prefix with its scheme, `HOST: expression` or `URL: expression`; # starts a comment. Raises Rejected that
-    names the line.
+    A line is a host, a URL prefix with its scheme, `HOST: expression` or `URL: expression`; # starts a comment. Raises
+    Rejected that names the line.
     """
     hosts, prefixes, on_host, on_url = set(), [], [], []
     for number, line in enumerate(text.split("\n"), 1):

@@ -1,7 +1,8 @@
-"""The seeds: what the operator gave, with scope, depth, pace and budget. Rows of the cabin's seed table, cached by URL and number.
+"""The seeds: what the operator gave, with scope, depth, pace and budget; rows of the cabin's seed table, cached.
 
-A later ADD of a seed widens it: its rules are added to the scope, a larger MAXDEPTH wins, none at all wins over any. Scopes have numbers,
-and the same rules have the same number, so a visit can say for which scopes its links were offered.
+A later ADD of a seed widens it: its rules are added to the scope, a larger MAXDEPTH wins, none at all wins over any.
+Scopes have numbers, and the same rules have the same number, so a visit can say for which scopes its links were
+offered.
 """
 
 from __future__ import annotations
@@ -142,16 +143,16 @@ class Seeds:
         self._rows.change("INSERT OR IGNORE INTO scope(text) VALUES (?)", text)
         (scope_id,) = self._rows.db.execute("SELECT id FROM scope WHERE text = ?", (text,)).fetchone()
         self._rows.change(
-            "INSERT INTO seed(url, scope, maxdepth, tag, delay, budget) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(url) DO UPDATE"
-            " SET scope = excluded.scope, maxdepth = excluded.maxdepth, tag = excluded.tag, delay = excluded.delay,"
-            " budget = excluded.budget",
+            "INSERT INTO seed(url, scope, maxdepth, tag, delay, budget) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(url)"
+            " DO UPDATE SET scope = excluded.scope, maxdepth = excluded.maxdepth, tag = excluded.tag,"
+            " delay = excluded.delay, budget = excluded.budget",
             url, scope_id, maxdepth, tag, delay, budget,
         )  # fmt: skip
 
     def _read(self, where: str, value: object) -> Seed | None:
         row = self._rows.db.execute(
-            "SELECT seed.id, url, scope, text, maxdepth, tag, delay, budget FROM seed JOIN scope ON scope.id = seed.scope"
-            f" WHERE seed.{where}",
+            "SELECT seed.id, url, scope, text, maxdepth, tag, delay, budget FROM seed"
+            f" JOIN scope ON scope.id = seed.scope WHERE seed.{where}",
             (value,),
         ).fetchone()
         if row is None:

@@ -9,7 +9,8 @@ Invariant, asserted at every move: a site that is in memory is in exactly one of
     blocked      nobody may ask it until a time, or until the operator says so
     empty        it has no job that may go (all are deferred, fetched, or over their run's budget)
 
-A heap entry is only a hint: it counts when it is the site's latest. Memory grows with the sites that have rows, never with URLs.
+A heap entry is only a hint: it counts when it is the site's latest. Memory grows with the sites that have rows, never
+with URLs.
 """
 
 from __future__ import annotations

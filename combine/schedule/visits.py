@@ -1,8 +1,9 @@
 """The visits: when each URL and site was last asked, and what came of it. idbd's table, behind one small interface.
 
-A visit is one JCF line (see docs/formats.md, "what idbd keeps"). Keys are clustered by site: (number of the site, 64 bits of the URL's
-MD5). Theory of operation: `remember` merges what a harvest taught into the old visit and computes when the URL is next due; an answer
-without a record keeps no validators, so a 304 always has one. The guard counts a site's known pages that turned bad, each once a day.
+A visit is one JCF line (see docs/formats.md, "what idbd keeps"). Keys are clustered by site: (number of the site, 64
+bits of the URL's MD5). Theory of operation: `remember` merges what a harvest taught into the old visit and computes
+when the URL is next due; an answer without a record keeps no validators, so a 304 always has one. The guard counts a
+site's known pages that turned bad, each once a day.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from combine.config import Settings
@@ -111,7 +113,7 @@ class Visits:
         if site:
             rows = self._db.execute("SELECT line FROM visit WHERE site = (SELECT id FROM site WHERE name = ?)", (site,))
             found = (jcf.parse_text(line) for (line,) in rows)
-            return [visit for visit, _ in zip((v for v in found if v.get("OUTCOME") == outcome), range(count))]
+            return list(islice((visit for visit in found if visit.get("OUTCOME") == outcome), count))
         rows = self._db.execute("SELECT line FROM visit WHERE due < ? ORDER BY due LIMIT ?", (int(before), count))
         return [jcf.parse_text(line) for (line,) in rows]
 
@@ -125,7 +127,7 @@ class Visits:
         return jcf.parse_text(row[0]).url if row else ""
 
     def holds(self, url: str, now: float) -> bool:
-        """Count this page as turned bad today; is that too many of its site to remove any?"""
+        """Count this page as turned bad today; say whether that is too many of its site to remove any."""
         visit = self._get(url)
         if visit is None or not visit.get("RECORD"):
             return False

@@ -7,8 +7,9 @@ from collections import deque
 
 import pytest
 
-from combine.schedule.frontier import Holder
+from combine.schedule.leases import Holder
 from combine.schedule.scope import Scope, seed_rule
+from combine.urls import host_of, registrable_domain
 from formats import jcf
 from formats.jcf import Job
 from tests.combine.schedule.world import Page, Web, World, always
@@ -52,22 +53,58 @@ def expected(pages: dict[str, Page], seeds: list[Job]) -> set[str]:
         scopes[line.url] = scopes.get(line.url, Scope(())).widened([seed_rule(line.get("SCOPE"), line.url)])
     found: set[str] = set()
     for seed, most in depths.items():
-        best = {seed: 0}
-        waiting = deque([seed])
-        while waiting:
-            url = waiting.popleft()
-            page = pages[url]
-            steps = [(target, 1) for target in page.links] + ([(page.to, 0)] if page.to else [])
-            for target, hops in steps:
-                depth = best[url] + hops
-                is_one_page = hops == 0 and best[url] == 0  # where a seed redirects to
-                if depth > most or not (scopes[seed].admits(target) or is_one_page):
-                    continue
-                if depth < best.get(target, 10**6):
-                    best[target] = depth
-                    waiting.append(target)
-        found |= set(best)
+        found |= reached(pages, seed, with_redirects(pages, seed, scopes[seed]), most)
     return {url for url in found if pages[url].outcome == "ok"}
+
+
+def with_redirects(pages: dict[str, Page], seed: str, scope: Scope) -> Scope:
+    """The scope and the hosts in the seed's domain that the seed redirects to."""
+    seen, url = {seed}, pages[seed].to
+    while url and url not in seen:
+        if not scope.admits(url) and registrable_domain(host_of(url)) == registrable_domain(host_of(seed)):
+            scope = scope.widened([seed_rule("host", url)])
+        seen.add(url)
+        url = pages[url].to
+    return scope
+
+
+def reached(pages: dict[str, Page], seed: str, scope: Scope, most: float) -> set[str]:
+    """The URLs that breadth-first search comes by from one seed."""
+    best = {seed: 0}
+    waiting = deque([seed])
+    while waiting:
+        url = waiting.popleft()
+        page = pages[url]
+        steps = [(target, 1) for target in page.links] + ([(page.to, 0)] if page.to else [])
+        for target, hops in steps:
+            depth = best[url] + hops
+            is_one_page = hops == 0 and best[url] == 0  # where a seed redirects to
+            if depth <= most and (scope.admits(target) or is_one_page) and depth < best.get(target, 10**6):
+                best[target] = depth
+                waiting.append(target)
+    return set(best)
+
+
+def step(web: Web, chance: random.Random, holders: list[Holder], waiting: list[Job], faults: float) -> None:
+    """Somebody does one thing."""
+    world = web.world
+    world.clock.sleep(chance.choice((0.0, 0.01, 0.5)))
+    number = chance.random()
+    if number < 0.05 and waiting:
+        line = waiting.pop(0)
+        world.insist(lambda: world.add(line))
+    elif number < 0.45:
+        web.harvest(chance.choice(holders), dies=chance.random() < faults)
+    elif number < 0.70:
+        web.parse(chance.randrange(100))
+    elif number < 0.80:
+        web.sync()
+    elif number < 0.88:
+        world.tell()
+    elif number < 0.98:
+        web.relink()
+    elif chance.random() < faults * 5:
+        web.kill(chance.choice(holders))
 
 
 def harvest(number: int, faults: float) -> None:
@@ -80,23 +117,7 @@ def harvest(number: int, faults: float) -> None:
     holders = [Holder(pid, pid) for pid in range(101, 101 + chance.randint(1, 3))]
     waiting = list(seeds)
     for _ in range(chance.randint(20, 400)):
-        world.clock.sleep(chance.choice((0.0, 0.01, 0.5)))
-        step = chance.random()
-        if step < 0.05 and waiting:
-            line = waiting.pop(0)
-            world.insist(lambda line=line: world.add(line))  # type: ignore[misc]
-        elif step < 0.45:
-            web.harvest(chance.choice(holders), dies=chance.random() < faults)
-        elif step < 0.70:
-            web.parse(chance.randrange(100))
-        elif step < 0.80:
-            web.sync()
-        elif step < 0.88:
-            world.tell()
-        elif step < 0.98:
-            web.relink()
-        elif chance.random() < faults * 5:
-            web.kill(chance.choice(holders))
+        step(web, chance, holders, waiting, faults)
     for line in waiting:
         world.insist(lambda line=line: world.add(line))  # type: ignore[misc]
     web.finish(holders)

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from combine.config import Agent, Settings
-from combine.schedule.frontier import Frontier, Holder
+from combine.schedule.frontier import Frontier
 from combine.schedule.intake import Intake, Offer
+from combine.schedule.leases import Holder
 from combine.schedule.rows import STATE_NAMES, Row, Rows, job_key
 from combine.schedule.sites import LEASED, STATES, Site
 from combine.schedule.visits import Visits

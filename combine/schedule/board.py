@@ -1,0 +1,242 @@
+"""The board: rows, sites and seeds as one state. Where every job and every site stands; no decision is made here.
+
+Theory of operation. The rows on disk are the truth; what is in memory (sites, counts) is derived from them by `load`,
+at the start and after any fault. All changes of a row go through `set_state`, `insert` and `delete`, which keep the
+counts; all changes of a site end in `settle`, which puts it into the one set where its facts say it belongs. Nothing is
+durable before the caller commits. Never does I/O but through `rows`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+from combine.config import Settings
+from combine.schedule import politeness
+from combine.schedule.clock import Clock, utc_text
+from combine.schedule.line import Line
+from combine.schedule.rows import DEAD, QUEUED, Row, Rows, job_key
+from combine.schedule.scope import Exclusions
+from combine.schedule.seeds import Seeds
+from combine.schedule.sites import EMPTY, Site, Sites
+from combine.schedule.visits import EVENTS
+from combine.urls import site_of
+from formats import jcf
+from formats.jcf import Job
+
+#: Of a job's line these have a column of their own, or belong to one hand-out.
+IN_COLUMNS = frozenset(
+    "SCOPES FETCH LEASE ADDR DELAY DEPTH NRT PRIO SINCE SCOPE MAXDEPTH INCLUDE EXCLUDE LIMIT BUDGET".split()
+)
+
+
+class Board:
+    """What there is to do, and what may be done now."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        settings: Settings,
+        clock: Clock,
+        chance: random.Random,
+        is_listed: Callable[[str, str], bool],
+    ) -> None:
+        self.rows, self.settings, self.clock, self.chance = rows, settings, clock, chance
+        self.is_listed = is_listed
+        self.exclusions = Exclusions()
+        self.stalled = ""
+        self.line = Line()
+        self.epoch = 0
+        self.outcomes: Counter[str] = Counter()  # of hand-outs since the start
+        self.load()
+
+    def load(self) -> None:
+        """Derive all that is in memory from the rows."""
+        now = self.clock.boot()
+        self.epoch += 1
+        if self.rows.meta("boot") != self.clock.boot_id:
+            self.rows.reboot(now)
+            self.rows.set_meta("boot", self.clock.boot_id)
+        self.number = int(self.rows.meta("number", "0"))
+        self.gate = self.rows.meta("gate", "open")
+        self.seeds = Seeds(self.rows)
+        self.sites = Sites()
+        self.relinks = [0] * 6
+        self.offers = 0  # ADDs that wait for idbd
+        self.deleted: set[tuple[int, int]] = set()  # keys of rows that went meanwhile
+        self.idle_since = now
+        self._load_sites()
+        for site in list(self.sites):
+            self.sites.settle(site, now)
+
+    def _load_sites(self) -> None:
+        counts = self.rows.counts()
+        for state, count in counts.pop(0, {}).items():
+            self.relinks[state] = count
+        for number, by_state in counts.items():
+            site = self._read_site("id = ?", number)
+            assert site is not None, "a row's site is in the site table"
+            for state, count in by_state.items():
+                site.counts[state] = count
+            self.sites.enter(site)
+        for number, count in self.rows.errands():
+            self.sites.by_id[number].errands = count
+
+    def site(self, number: int) -> Site:
+        """A site by its number, taken into memory if it is not."""
+        site = self.sites.by_id.get(number) or self._read_site("id = ?", number)
+        assert site is not None, "a row's site is in the site table"
+        if number not in self.sites.by_id:
+            self.sites.enter(site)
+        return site
+
+    def site_named(self, name: str, create: bool = False) -> Site | None:
+        """A site by its name, taken into memory; None where nothing is known of it."""
+        site = self.sites.by_name.get(name)
+        if site is not None:
+            return site
+        site = self._read_site("name = ?", name)
+        if site is None and create:
+            self.rows.change("INSERT INTO site(name) VALUES (?)", name)
+            site = self._read_site("name = ?", name)
+        if site is not None:
+            self.sites.enter(site)
+        return site
+
+    def _read_site(self, where: str, value: object) -> Site | None:
+        row = self.rows.db.execute(
+            "SELECT id, name, told, auto, crawl, next, shut, blocked, reason, failures, refusals, day, requests, bytes,"
+            f" holder FROM site WHERE {where}",
+            (value,),
+        ).fetchone()
+        if row is None:
+            return None
+        names = "id name told auto crawl next shut blocked reason failures refusals day requests bytes holder".split()
+        site = Site(**dict(zip(names, row, strict=True)))
+        site.shut = bool(site.shut)
+        return site
+
+    def save_site(self, site: Site) -> None:
+        """Write what must survive of a site: its pace, its blocks, when it may be asked next."""
+        now = self.clock.boot()
+        self.rows.change(
+            "UPDATE site SET told=?, auto=?, crawl=?, next=?, rest=?, shut=?, blocked=?, block_s=?, reason=?,"
+            " failures=?, refusals=?, day=?, requests=?, bytes=?, holder=? WHERE id=?",
+            site.told, site.auto, site.crawl, site.next, max(site.next - now, 0), site.shut, site.blocked,
+            max(site.blocked - now, 0), site.reason, site.failures, site.refusals, site.day, site.requests, site.bytes,
+            site.holder, site.id,
+        )  # fmt: skip
+
+    def delay(self, site: Site) -> float:
+        """The delay of a site now, in seconds."""
+        listed = self.is_listed(site.host, site.address)
+        delay = politeness.base_delay(self.settings, site.host, site.told, site.asked, listed)
+        if site.auto is not None and site.told is None and politeness.is_auto(self.settings, site.asked, listed):
+            delay = site.auto
+        return politeness.with_crawl_delay(self.settings, site.host, delay, site.crawl)
+
+    def settle(self, site: Site) -> None:
+        """Put a site where its facts say it belongs; one without rows, whose rest is over, leaves memory."""
+        now = self.clock.boot()
+        self.sites.settle(site, now)
+        is_idle = site.state == EMPTY and not any(site.counts) and not site.lease
+        if is_idle and site.next <= now and site.blocked <= now and not site.resolving:
+            self.sites.leave(site)
+
+    def tick(self) -> None:
+        """Do what the passing of time brings: end waits and blocks, queue deferred rows."""
+        now = self.clock.boot()
+        for row in self.rows.ripe(now, 1000):
+            self.set_state(row, QUEUED)
+            self._settle_row(row)
+        if self.seeds.is_refilled:
+            self.seeds.is_refilled = False
+            for site in [site for site in self.sites if site.parked]:
+                site.parked = False
+                self.settle(site)
+        for site in list(self.sites.ripe(now)):
+            self.settle(site)
+
+    def next_event(self) -> float | None:
+        """The boot time of the next thing that `tick` would do."""
+        times = [time for time in (self.sites.next_wake(), self.rows.next_later()) if time is not None]
+        return min(times) if times else None
+
+    def counts_of(self, row: Row) -> list[int]:
+        """The counters that a row is counted in."""
+        return self.relinks if row.kind == "relink" else self.site(row.site).counts
+
+    def set_state(self, row: Row, state: int, **columns: object) -> None:
+        """Move a row to a state, and set columns with it."""
+        names = "".join(f", {name} = ?" for name in columns)
+        self.rows.change(f"UPDATE job SET state = ?{names} WHERE seq = ?", state, *columns.values(), row.seq)
+        counts = self.counts_of(row)
+        counts[row.state] -= 1
+        counts[state] += 1
+        self._count_errand(row.kind, row.state, row.site, -1)
+        self._count_errand(row.kind, state, row.site, 1)
+        row.state = state
+
+    def _count_errand(self, kind: str, state: int, site: int, change: int) -> None:
+        if kind == "robots" and state == QUEUED:
+            self.site(site).errands += change
+
+    def delete(self, row: Row) -> None:
+        """Delete a row."""
+        self.rows.change("DELETE FROM job WHERE seq = ?", row.seq)
+        self.counts_of(row)[row.state] -= 1
+        self._count_errand(row.kind, row.state, row.site, -1)
+        if self.offers:
+            self.deleted.add((row.site, row.h))
+
+    def insert(
+        self, url: str, kind: str, prio: int, depth: int, seed: int, since: str, line: str, waiting: str = ""
+    ) -> None:
+        """Queue a new job."""
+        site = self.site_named(site_of(url), create=True)
+        assert site is not None
+        self.rows.insert(site.id, job_key(kind, url, waiting), kind, prio, depth, seed, since, line)
+        if kind == "relink":
+            self.relinks[QUEUED] += 1
+            return
+        site.counts[QUEUED] += 1
+        self._count_errand(kind, QUEUED, site.id, 1)
+        site.parked = False
+        self.settle(site)
+
+    def next_number(self) -> int:
+        """A number never used before, for a lease or a fetch; committed with what it numbers."""
+        self.number += 1
+        return self.number
+
+    def _settle_row(self, row: Row) -> None:
+        if row.kind != "relink":
+            self.settle(self.site(row.site))
+
+    def block(self, site: Site, seconds: float, reason: str) -> None:
+        """Nobody asks a site for some seconds; the longest of several blocks stands."""
+        until = self.clock.boot() + min(seconds, politeness.DAY_S * 32)
+        if until > site.blocked:
+            site.blocked, site.reason = until, reason
+            self.save_site(site)
+
+    def die(self, row: Row, reason: str) -> None:
+        """A row will not be tried any more; a replay or a seed revives it."""
+        line = jcf.job(OUTCOME="failed", REASON=reason)
+        events = with_event(row.events, self._event(line))
+        self.set_state(row, DEAD, fetch=0, lease=0, reason=reason, events=events)
+        self._settle_row(row)
+
+    def _event(self, line: Job) -> str:
+        words = (utc_text(self.clock.utc()), line.get("OUTCOME"), line.get("STATUS") or "-", line.get("REASON"))
+        return " ".join(words).strip().replace(";", ",")
+
+    def _give_back_page(self, row: Row) -> None:
+        if row.seed and row.kind == "page":
+            self.seeds.spend(self.seeds.get(row.seed), -1)
+
+
+def with_event(events: str, event: str) -> str:
+    """The last outcomes of a URL with one more."""
+    return ";".join([*(events.split(";") if events else []), event][-EVENTS:])

@@ -1,0 +1,207 @@
+"""Outcomes: what DONE says of a job and of its site, and what a look-up says of a site's name.
+
+Theory of operation. Every outcome is looked up by FETCH, so what a row does not wait for changes nothing. One outcome
+teaches two things: where the row goes (fetched, again later, dead, queued), and how its site is to be treated (pace,
+back-off, refusals, the day's budget).
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from combine.schedule import politeness
+from combine.schedule.board import with_event
+from combine.schedule.leases import Leases
+from combine.schedule.rows import DEAD, DEFERRED, FETCHED, LEASED, QUEUED, Row, job_key
+from combine.schedule.sites import UNRESOLVED, Site
+from combine.urls import site_of
+from formats import jcf
+from formats.jcf import Job
+
+#: Look-ups that say "no such name", in a row, after which a site's rows are dead.
+NO_SUCH_NAME = 3
+
+
+class Outcomes(Leases):
+    """The leases, and what comes of them."""
+
+    def done(self, line: Job) -> bool:
+        """One outcome of a hand-out; true where its harvest, in a batch, is the row's current one."""
+        row = self.rows.fetched_as(line.fetch)
+        is_current = False
+        if row is not None and row.state in (QUEUED, DEFERRED, LEASED, FETCHED):
+            is_current = self._done(row, line)
+        if line.get("END"):
+            self.end_lease(line.number("LEASE"), is_clean=True)
+        return is_current
+
+    def _done(self, row: Row, line: Job) -> bool:
+        outcome = line.get("OUTCOME")
+        if row.state == LEASED and row.kind != "relink":
+            self._learn(self.site(row.site), line)
+        if not outcome:
+            if row.state == LEASED:
+                self._unasked(row, line)
+            return False
+        if row.state == LEASED:
+            self.outcomes[outcome] += 1
+        self.idle_since = self.clock.boot() if outcome != "failed" else self.idle_since
+        if row.kind == "robots" and outcome != "failed":
+            self.answer_robots(row)
+        elif outcome == "failed":
+            self.fail(row, line)
+        elif row.state == FETCHED:
+            return True
+        else:
+            if row.state != LEASED and row.seed and row.kind == "page":
+                self.seeds.spend(self.seeds.get(row.seed), 1)
+            self.set_state(row, FETCHED, batch=line.get("BATCH"), at=self.clock.boot(), later=0)
+            self._settle_row(row)
+            return True
+        return False
+
+    def _unasked(self, row: Row, line: Job) -> None:
+        """A job is handed back; a seed without a scheme whose https cannot be reached at all is asked by http."""
+        job = jcf.parse_text(row.line)
+        if job.get("ELSE") and line.get("DETAIL") in politeness.SITE_FAILURES:
+            self._give_back_page(row)
+            self._try_else(row, job)
+        else:
+            self._give_back(row, keeps_number=False)
+
+    def answer_robots(self, row: Row) -> None:
+        """A robots job is answered: FOR's copy is written, so its row goes and the site that waited is free."""
+        waiting = self.site_named(site_of(jcf.parse_text(row.line).get("FOR")))
+        self.delete(row)
+        self._settle_row(row)
+        if waiting is not None:
+            waiting.blocked, waiting.reason = 0.0, ""
+            self.save_site(waiting)
+            self.settle(waiting)
+
+    def _learn(self, site: Site, line: Job) -> None:
+        """What an outcome says of its site: pace, failures, refusals, what it has been asked for today."""
+        now, outcome, status = self.clock.boot(), line.get("OUTCOME"), line.number("STATUS")
+        day = int(self.clock.utc() // politeness.DAY_S)
+        if site.day != day:
+            site.day, site.requests, site.bytes = day, 0, 0
+        if line.get("DELAY"):
+            site.crawl = line.seconds("DELAY")
+        after = line.seconds("AFTER")
+        if not outcome:
+            if after:
+                self.block(site, after, line.get("REASON"))
+            return
+        site.requests += 1
+        site.bytes += line.number("SIZE")
+        self.line.note(site.id, outcome == "failed" and line.get("REASON") in politeness.LINE_FAILURES, now)
+        listed = self.is_listed(site.host, site.address)
+        if outcome != "denied" and politeness.is_auto(self.settings, site.asked, listed):
+            old = self.delay(site) if site.auto is None else site.auto
+            site.auto = politeness.adapted(
+                self.settings.politeness, old, line.number("TOOK") / 1000, 200 <= status < 300
+            )
+        self._learn_refusal(site, outcome, status)
+        self._learn_failure(site, outcome, line, after, now)
+        if not listed:
+            self._learn_budget(site, now)
+
+    def _learn_refusal(self, site: Site, outcome: str, status: int) -> None:
+        if outcome == "refused" and status in (401, 403, 451):
+            site.refusals += 1
+            if site.refusals % max(self.settings.politeness.refusals, 1) == 0:
+                rest = politeness.refusal_rest(self.settings.politeness, site.refusals)
+                self.block(site, rest, f"{site.refusals} refusals in a row")
+        elif outcome in ("ok", "not-modified"):
+            site.refusals = 0
+
+    def _learn_failure(self, site: Site, outcome: str, line: Job, after: float, now: float) -> None:
+        if outcome != "failed":
+            site.failures = site.failures // 2 if outcome in ("ok", "not-modified", "redirect") else site.failures
+            if after:
+                site.next = max(site.next, now + after)
+            return
+        reason = line.get("REASON")
+        if self.line.is_down(now):
+            return
+        if after:
+            self.block(site, after, f"Retry-After of {after:g} s")
+        elif reason in politeness.SITE_FAILURES or line.number("STATUS") in (429, 503):
+            site.failures += 1
+            wait = politeness.back_off(self.settings.politeness, site.failures, self.chance)
+            self.block(site, wait, f"{site.failures} failures in a row, the last by {reason or line.get('STATUS')}")
+
+    def _learn_budget(self, site: Site, now: float) -> None:
+        rule = self.settings.site_rule(site.host)
+        requests = (rule and rule.requests_day) or self.settings.politeness.site_requests_day
+        size = (rule and rule.bytes_day) or self.settings.politeness.site_bytes_day
+        if site.requests >= requests or site.bytes >= size:
+            rest = politeness.DAY_S - self.clock.utc() % politeness.DAY_S
+            self.block(site, rest, f"asked for {site.requests} pages and {site.bytes} bytes today")
+
+    def fail(self, row: Row, line: Job) -> None:
+        """A try failed for now: again after a wait that grows, or dead after many tries in a long time."""
+        now = self.clock.boot()
+        job = jcf.parse_text(row.line)
+        reason = line.get("REASON") or line.get("STATUS")
+        if row.state == LEASED:
+            self._give_back_page(row)
+        if job.get("ELSE") and reason in politeness.SITE_FAILURES:
+            self._try_else(row, job)
+            return
+        is_ours = self.line.is_down(now)
+        tries = row.nrt + (not is_ours)
+        first = row.first_failed or now
+        events = with_event(row.events, self._event(line))
+        if tries >= self.settings.politeness.tries and now - first >= self.settings.politeness.tries_s:
+            self.set_state(row, DEAD, fetch=0, lease=0, nrt=tries, reason=reason, events=events)
+        else:
+            wait = politeness.back_off(self.settings.politeness, max(tries, 1), self.chance)
+            wait = min(max(wait, line.seconds("AFTER")), self.settings.politeness.retry_ceiling_s)
+            self.set_state(
+                row, DEFERRED, fetch=0, lease=0, nrt=tries, first_failed=first, later=now + wait, wait=wait,
+                reason=reason, events=events,
+            )  # fmt: skip
+        self._settle_row(row)
+
+    def _try_else(self, row: Row, job: Job) -> None:
+        """A seed given without a scheme: https could not be reached, so http is asked."""
+        url = job.get("ELSE")
+        line = jcf.dump_text(job.having(URL=url, ELSE=None))
+        self.delete(row)
+        site = self.site_named(site_of(url), create=True)
+        assert site is not None
+        if self.rows.find(site.id, job_key("page", url)) is None:
+            self.insert(url, "page", row.prio, row.depth, row.seed, row.since, line)
+        self._settle_row(row)
+
+    def unresolved(self, count: int) -> list[Site]:
+        """Sites whose names are to be looked up."""
+        waiting = (site for site in self.sites.members[UNRESOLVED].values() if not site.resolving)
+        return list(islice(waiting, count))
+
+    def resolved(self, site: Site, address: str) -> None:
+        """A site's host has an address."""
+        site.address, site.address_until = address, self.clock.boot() + self.settings.scheduler.name_s
+        site.name_failures = 0
+        self.settle(site)
+
+    def unresolvable(self, site: Site, reason: str, no_such_name: bool, is_refused: bool = False) -> None:
+        """A site's host has no address that may be asked: one try of its first job failed, or all its jobs are dead."""
+        now = self.clock.boot()
+        site.name_failures += no_such_name
+        site.reason = reason
+        if is_refused or site.name_failures >= NO_SUCH_NAME:
+            while rows := self.rows.ready(site.id, 500, set()):
+                for row in rows:
+                    self.die(row, reason)
+            return
+        self.line.note(site.id, True, now)
+        rows = self._ready(site, 1)
+        if rows:
+            self.fail(rows[0], jcf.job(OUTCOME="failed", REASON="dns"))
+        if not self.line.is_down(now):
+            site.failures += 1
+        self.block(site, politeness.back_off(self.settings.politeness, max(site.failures, 1), self.chance), reason)
+        if site.id in self.sites.by_id:
+            self.settle(site)
