@@ -80,19 +80,19 @@ def test_everything_is_killed_and_the_same_command_goes_on(
 
 @pytest.mark.parametrize("name", ["harvester", "parser", "scheduler"])
 def test_a_stopped_process_is_replaced(webs: Webs, homes: Homes, fault_free: dict[str, str], name: str) -> None:
-    web, home = webs(PAGES, "--delay", "0.003"), homes(IMPATIENT)
+    web, home = webs(PAGES, "--delay", "0.03"), homes(IMPATIENT)
     with home.harvest(web.url("/index.html"), "--delay", "0") as running:
         until(lambda: len(web.requests()) > PAGES // 4, "pages are asked for")
         pid = until(lambda: home.pid(name), f"{name} runs")
         os.kill(pid, signal.SIGSTOP)
-        until(lambda: home.pid(name) not in (0, pid), f"{name} is replaced")
+        until(lambda: not Path(f"/proc/{pid}").exists(), f"{name} is ended")
         home.finish(running)
     check(web, home, fault_free, faults=1)
 
 
 def test_politeness_outlives_kills(webs: Webs, homes: Homes) -> None:
     delay_s = 0.3
-    three = [webs(10, bind=f"127.0.0.{last}") for last in (35, 36, 37)]
+    three = [webs(30, bind=f"127.0.0.{last}") for last in (35, 36, 37)]
     home = homes("workers = 4\n[supervise]\nback_off_s = 0.05\n")
     with home.harvest(*(web.url("/index.html") for web in three), "--delay", str(delay_s)) as running:
         for name in ("harvester", "scheduler", "harvester", "idbd", "parser"):
@@ -101,7 +101,7 @@ def test_politeness_outlives_kills(webs: Webs, homes: Homes) -> None:
             home.kill(name)
         home.finish(running)
     for web in three:
-        assert {web.url(path) for path in sites.within(10, 9)} <= home.urls()
+        assert {web.url(path) for path in sites.within(30, 9)} <= home.urls()
         assert [] == violations(web.requests(), delay_s)
 
 
