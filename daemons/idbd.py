@@ -10,13 +10,8 @@ Limits  one process; a look-up costs some 10 µs; the table of sites is written 
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import sqlite3
 import time
 from pathlib import Path
-
-from sqlitedict import SqliteDict
 
 from combine.channel import Channel, Context
 from combine.config import Settings
@@ -26,15 +21,14 @@ from combine.ipc.message import Message
 from combine.ipc.server import Request, Server, Verb, ok
 from combine.keep.home import Home, lock
 from combine.schedule.clock import epoch_of, utc_text
+from combine.schedule.site_visits import SiteVisits
 from combine.schedule.visits import TURNED, Visits
 from combine.services import MESSAGE_LINES, SERVICES
 from combine.urls import site_of
 from formats import jcf
 
-log = logging.getLogger(__name__)
-
-#: Seconds between two writes of the table of sites, and sites that wait for one at most.
-SITES_S, SITES_MOST = 1.0, 10_000
+#: Seconds between two writes of the table of sites.
+SITES_S = 1.0
 
 
 class Idbd:
@@ -45,10 +39,7 @@ class Idbd:
     def __init__(self, directory: Path, settings: Settings) -> None:
         directory.mkdir(exist_ok=True)
         self._visits = Visits(directory / "visits.sqlite", settings)
-        self._sites = SqliteDict(
-            str(directory / "sites.sqlite"), "site", encode=json.dumps, decode=json.loads, journal_mode="WAL"
-        )
-        self._site_news: dict[str, dict[str, str | int]] = {}
+        self._sites = SiteVisits(directory / "sites.sqlite")
         self._writer: asyncio.Task[None] | None = None
 
     def verbs(self) -> dict[str, Verb]:
@@ -80,12 +71,14 @@ class Idbd:
     async def remember(self, request: Request) -> Message:
         """Visits, from the scheduler."""
         news = request.jobs()
-        if any(not line.url for line in news):
-            raise Rejected("a line of REMEMBER names a URL")
+        for line in news:
+            if not site_of(line.url):
+                raise Rejected(f"a line of REMEMBER names a URL, not {line.url[:60]!r}")
         self._visits.remember(news, time.time())
+        now = utc_text(time.time())
         for line in news:
             if line.get("OUTCOME"):
-                self._note_site(line)
+                self._sites.note(site_of(line.url), line, now)
         return ok()
 
     async def due(self, request: Request) -> Message:
@@ -110,7 +103,7 @@ class Idbd:
         lines = []
         for line in request.jobs():
             name = line.get("SITE")
-            facts = self._site_news.get(name) or self._sites.get(name)
+            facts = self._sites.get(name)
             if facts:
                 lines.append(jcf.job(SITE=name, **facts))
         return ok(lines)
@@ -140,38 +133,13 @@ class Idbd:
         """Write what waits, and close."""
         if self._writer is not None:
             self._writer.cancel()
-        self._flush_sites()
         self._sites.close()
         self._visits.close()
-
-    def _note_site(self, line: jcf.Job) -> None:
-        if len(self._site_news) >= SITES_MOST:
-            self._flush_sites()
-        name = site_of(line.url)
-        facts = self._site_news.get(name) or self._sites.get(name) or {"REQUESTS": 0}
-        facts |= {
-            "LAST": line.get("LAST") or utc_text(time.time()),
-            "OUTCOME": line.get("OUTCOME"),
-            "REQUESTS": int(facts["REQUESTS"]) + 1,
-        }
-        self._site_news[name] = facts
 
     async def _write_sites(self) -> None:
         while True:
             await asyncio.sleep(SITES_S)
-            self._flush_sites()
-
-    def _flush_sites(self) -> None:
-        if not self._site_news:
-            return
-        try:
-            self._sites.update(self._site_news)
-            self._sites.commit()
-            self._site_news.clear()
-        except (OSError, sqlite3.Error) as error:
-            log.warning("the table of sites could not be written fault=%s", error)
-            if len(self._site_news) >= SITES_MOST:
-                self._site_news.clear()
+            self._sites.flush()
 
 
 def main(context: Context) -> int:

@@ -184,6 +184,7 @@ class Server:
         self.stopping = asyncio.Event()
         self._verbs = desk.verbs()
         assert set(self._verbs) == set(desk.service.verbs), "the verbs are those of services.py"
+        self._fault = ""  # what the last commit failed of
         self._answers: list[tuple[_Connection, Message]] = []
         self._durable: list[asyncio.Future[None]] = []
         self._flush_is_due = False
@@ -287,9 +288,14 @@ class Server:
         try:
             self.desk.commit()
         except (OSError, sqlite3.Error) as error:
-            log.error("nothing could be committed fault=%s", error)
+            if str(error) != self._fault:
+                log.error("nothing can be committed; it is tried again and again fault=%s", error)
+            self._fault = str(error)
             self.spoil(f"the disk failed: {error}")
             return
+        if self._fault:
+            log.warning("commits go through again")
+            self._fault = ""
         waiting, self._durable = self._durable, []
         answers, self._answers = self._answers, []
         for waiter in waiting:
