@@ -246,23 +246,13 @@ class Scheduler:
         self._duties.changed()
 
     async def _offer(self, lines: list[Job]) -> Offer:
-        frontier = self._frontier
-        epoch = frontier.epoch
-        offer = self._intake.sort(lines)
-        frontier.offers += 1
-        try:
-            urls = [candidate.url for candidate in offer.unknown.values()]
-            while urls:
-                visits = await self._idbd.call("LOOKUP", [jcf.job(URL=url) for url in urls])
-                if frontier.epoch != epoch:
-                    raise RetryLater("the queues were read again meanwhile")
-                urls = self._intake.admit(offer, {visit.url: visit for visit in visits})
-        finally:
-            frontier.offers -= 1
-            if not frontier.offers:
-                frontier.deleted.clear()
+        offer = await self._intake.offer(lines, self._look_up)
+        self._frontier.tick()
         self._duties.changed()
         return offer
+
+    async def _look_up(self, urls: list[str]) -> list[Job]:
+        return await self._idbd.call("LOOKUP", [jcf.job(URL=url) for url in urls])
 
     def _drop_old_rates(self) -> None:
         while self._fetched and self._fetched[0][0] < time.monotonic() - MINUTE_S:

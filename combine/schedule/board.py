@@ -20,7 +20,7 @@ from combine.schedule.rows import DEAD, QUEUED, Row, Rows, job_key
 from combine.schedule.scope import Exclusions
 from combine.schedule.seeds import Seeds
 from combine.schedule.sites import EMPTY, Site, Sites
-from combine.schedule.visits import EVENTS
+from combine.schedule.visits import EVENTS, scopes_text
 from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
@@ -29,6 +29,10 @@ from formats.jcf import Job
 IN_COLUMNS = frozenset(
     "SCOPES FETCH LEASE ADDR DELAY DEPTH NRT PRIO SINCE SCOPE MAXDEPTH INCLUDE EXCLUDE LIMIT BUDGET".split()
 )
+
+
+#: Characters of a reason that are kept: a sentence.
+REASON_LENGTH = 300
 
 
 class Board:
@@ -64,7 +68,8 @@ class Board:
         self.sites = Sites()
         self.relinks = [0] * 6
         self.offers = 0  # ADDs that wait for idbd
-        self.deleted: set[tuple[int, int]] = set()  # keys of rows that went meanwhile
+        self.went = 0  # rows that went while an ADD waited
+        self.gone: dict[tuple[int, int], int] = {}  # their keys, with the value of `went` at that
         self.idle_since = now
         self._load_sites()
         for site in list(self.sites):
@@ -131,31 +136,35 @@ class Board:
     def delay(self, site: Site) -> float:
         """The delay of a site now, in seconds."""
         listed = self.is_listed(site.host, site.address)
-        delay = politeness.base_delay(self.settings, site.host, site.told, site.asked, listed)
-        if site.auto is not None and site.told is None and politeness.is_auto(self.settings, site.asked, listed):
-            delay = site.auto
+        delay = politeness.base_delay(self.settings, site.host, site.told, site.asked, listed, site.auto)
         return politeness.with_crawl_delay(self.settings, site.host, delay, site.crawl)
 
     def settle(self, site: Site) -> None:
         """Put a site where its facts say it belongs; one without rows, whose rest is over, leaves memory."""
         now = self.clock.boot()
+        if site.blocked and site.blocked <= now:
+            site.blocked = 0.0
+            self.save_site(site)  # or it would begin again in full after a reboot
         self.sites.settle(site, now)
-        is_idle = site.state == EMPTY and not any(site.counts) and not site.lease
-        if is_idle and site.next <= now and site.blocked <= now and not site.resolving:
-            self.sites.leave(site)
+        if site.state == EMPTY and not any(site.counts):
+            until = max(site.next, site.blocked)
+            if until > now:
+                self.sites.rest(site, until)
+            elif not site.resolving:
+                self.sites.leave(site)
 
     def tick(self) -> None:
         """Do what the passing of time brings: end waits and blocks, queue deferred rows."""
         now = self.clock.boot()
         for row in self.rows.ripe(now, 1000):
             self.set_state(row, QUEUED)
-            self._settle_row(row)
+            self.settle_row(row)
         if self.seeds.is_refilled:
             self.seeds.is_refilled = False
             for site in [site for site in self.sites if site.parked]:
                 site.parked = False
                 self.settle(site)
-        for site in list(self.sites.ripe(now)):
+        for site in [*self.sites.ripe(now), *self.sites.rested(now)]:
             self.settle(site)
 
     def next_event(self) -> float | None:
@@ -188,7 +197,8 @@ class Board:
         self.counts_of(row)[row.state] -= 1
         self._count_errand(row.kind, row.state, row.site, -1)
         if self.offers:
-            self.deleted.add((row.site, row.h))
+            self.went += 1
+            self.gone[(row.site, row.h)] = self.went
 
     def insert(
         self, url: str, kind: str, prio: int, depth: int, seed: int, since: str, line: str, waiting: str = ""
@@ -205,12 +215,20 @@ class Board:
         site.parked = False
         self.settle(site)
 
+    def scopes_now(self, row: Row) -> str:
+        """For which scope, and with how many hops left, a row's links would be offered now."""
+        if not row.seed:
+            return ""
+        seed = self.seeds.get(row.seed)
+        return scopes_text({str(seed.scope_id): seed.left(row.depth)})
+
     def next_number(self) -> int:
         """A number never used before, for a lease or a fetch; committed with what it numbers."""
         self.number += 1
         return self.number
 
-    def _settle_row(self, row: Row) -> None:
+    def settle_row(self, row: Row) -> None:
+        """Put a row's site where its facts say it belongs."""
         if row.kind != "relink":
             self.settle(self.site(row.site))
 
@@ -224,15 +242,26 @@ class Board:
     def die(self, row: Row, reason: str) -> None:
         """A row will not be tried any more; a replay or a seed revives it."""
         line = jcf.job(OUTCOME="failed", REASON=reason)
-        events = with_event(row.events, self._event(line))
-        self.set_state(row, DEAD, fetch=0, lease=0, reason=reason, events=events)
-        self._settle_row(row)
+        self.bury(row, reason, with_event(row.events, self._event(line)))
+        self.settle_row(row)
+
+    def bury(self, row: Row, reason: str, events: str, **columns: object) -> None:
+        """Make a row dead.
+
+        A robots job goes altogether: the site that waits for it stays blocked for its day, and then asks anew.
+        """
+        if row.kind == "robots":
+            self.delete(row)
+        else:
+            self.set_state(row, DEAD, fetch=0, lease=0, reason=reason[:REASON_LENGTH], events=events, **columns)
 
     def _event(self, line: Job) -> str:
-        words = (utc_text(self.clock.utc()), line.get("OUTCOME"), line.get("STATUS") or "-", line.get("REASON"))
+        reason = line.get("REASON")[:REASON_LENGTH]
+        words = (utc_text(self.clock.utc()), line.get("OUTCOME"), line.get("STATUS") or "-", reason)
         return " ".join(words).strip().replace(";", ",")
 
-    def _give_back_page(self, row: Row) -> None:
+    def give_back_page(self, row: Row) -> None:
+        """A page that was handed out has no record: its run's budget gets it back."""
         if row.seed and row.kind == "page":
             self.seeds.spend(self.seeds.get(row.seed), -1)
 

@@ -15,12 +15,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from combine.schedule.outcomes import Outcomes
-from combine.schedule.rows import DEAD, QUEUED, STORED, Row, job_key
-from combine.schedule.visits import scopes_text
+from combine.errors import Rejected
+from combine.schedule.board import REASON_LENGTH
+from combine.schedule.clock import epoch_of
+from combine.schedule.outcomes import OUTCOMES, Outcomes
+from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Row, job_key
+from combine.schedule.visits import is_more
 from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
+
+#: A way to a URL: the number of the seed, the depth from it, the round.
+Way = tuple[int, int, str]
+
+#: Better ways noted of a row in work; as many as a visit has scopes.
+WAYS = 16
+
+#: What a visit keeps so that the harvester can ask whether the page changed.
+VALIDATORS = ("FTIME", "ETAG", "LMOD", "TYP")
+
+#: Of a STORED line these go on to idbd.
+FACTS = ("OUTCOME", "STATUS", "REASON", "LAST", "TO", "SIZE", "RECORD", "DIGEST", *VALIDATORS)
 
 
 class Frontier(Outcomes):
@@ -29,32 +44,36 @@ class Frontier(Outcomes):
     def stored(self, line: Job) -> None:
         """A page's result is on disk: commit it here; idbd is told next, and then the row goes."""
         row = self.rows.fetched_as(line.fetch)
-        if row is None or row.state in (STORED, DEAD):
+        if row is None or row.state in (STORED, DEAD) or row.kind == "robots":
             return
+        outcome = line.get("OUTCOME")
+        if outcome not in OUTCOMES:
+            raise Rejected(f"OUTCOME={outcome[:40]!r}: it is one of {' '.join(OUTCOMES)}")
         self.idle_since = self.clock.boot()
-        if line.get("OUTCOME") == "failed":
+        if outcome == "failed":
             self.die(row, line.get("REASON"))
             return
-        seed = self.seeds.get(row.seed)
-        scopes = scopes_text({str(seed.scope_id): seed.left(row.depth)})
+        if row.kind == "page" and row.state in (LEASED, FETCHED) and not line.get("RECORD"):
+            self.give_back_page(row)  # a budget counts pages that have a record
+        self.set_state(row, STORED, result=jcf.dump_text(self._news(row, line)), lease=0)
+        self.settle_row(row)
+
+    def _news(self, row: Row, line: Job) -> Job:
+        """What idbd is to hear of a row. It says no more of scopes than what the row was handed out with."""
         url = jcf.parse_text(row.line).url
         if row.kind == "relink":
-            news = jcf.job(URL=url, SCOPES=scopes)
-        else:
-            facts = line.without(("FETCH", "LEASE", "BATCH", "END", "SCOPES"))
-            news = facts.having(URL=url, SEED=seed.url, DEPTH=row.depth, SCOPES=scopes)
-            if row.events:
-                news = news.having(EVENTS=row.events)
-            if row.kind == "page" and not line.get("RECORD"):
-                self.seeds.spend(seed, -1)  # a budget counts pages that have a record
-        self.set_state(row, STORED, result=jcf.dump_text(news), lease=0)
-        self._settle_row(row)
+            return jcf.job(URL=url, SCOPES=row.scopes)
+        facts = {name: line.get(name) or None for name in FACTS}
+        facts["REASON"] = line.get("REASON")[:REASON_LENGTH] or None
+        seed = self.seeds.get(row.seed).url
+        return jcf.job(URL=url, **facts, SEED=seed, DEPTH=row.depth, SCOPES=row.scopes, EVENTS=row.events or None)
 
     def requeue_batch(self, batch: str) -> None:
         """A batch is lost: its rows are queued again."""
         for row in self.rows.of_batch(batch):
+            self.give_back_page(row)
             self.set_state(row, QUEUED, fetch=0, lease=0, batch="")
-            self._settle_row(row)
+            self.settle_row(row)
 
     def untold(self, count: int) -> list[Row]:
         """Rows whose results idbd is to hear of."""
@@ -62,36 +81,63 @@ class Frontier(Outcomes):
 
     def told(self, rows: Iterable[Row]) -> None:
         """idbd has the visits, durably: the rows go, and what was found on the way meanwhile is offered again."""
-        for row in rows:
+        # A row may have learned of better ways while idbd was told, so it is read again.
+        for row in [now for row in rows if (now := self.rows.again(row)) is not None]:
             self.delete(row)
-            self._relink(row)
-            self._settle_row(row)
+            self._follow_up(row)
+            self.settle_row(row)
 
-    def _relink(self, row: Row) -> None:
-        """Make the relink job of a row to which a better way was found while it was in work."""
-        entries = json.loads(row.relinks) if row.relinks else []
-        result = jcf.parse_text(row.result) if row.result else jcf.job(URL="")
-        if not entries or not (row.kind == "relink" or result.get("RECORD") or result.get("TO")):
-            return
-        url = jcf.parse_text(row.line).url
-        seed, depth, since = entries[0]
-        self.offer_relink(url, seed, depth, since, result.get("TO"), entries[1:])
+    # Better ways ------------------------------------------------------------------------------------------------
 
-    def offer_relink(
-        self, url: str, seed: int, depth: int, since: str, target: str = "", more: Iterable[list[object]] = ()
-    ) -> None:
+    def note_way(self, row: Row, seed: int, depth: int, since: str) -> None:
+        """Another way to a row's URL was found: when the row is told, its links are offered again for that one."""
+        ways = _ways(row)
+        own = [(row.seed, row.depth, row.since)] if row.kind == "relink" else []
+        if len(ways) < WAYS and not any(self._covers(way, seed, depth, since) for way in own + ways):
+            row.relinks = json.dumps([*ways, (seed, depth, since)])
+            self.rows.change("UPDATE job SET relinks = ? WHERE seq = ?", row.relinks, row.seq)
+
+    def offer_relink(self, url: str, seed: int, depth: int, since: str, target: str = "") -> None:
         """Queue a job that offers a stored record's links again, for another seed or from fewer hops."""
         site = self.site_named(site_of(url), create=True)
         assert site is not None
-        entries = [[seed, depth, since], *more]
-        old = self.rows.find(site.id, job_key("relink", url))
-        if old is None:
+        held = self.rows.find(site.id, job_key("relink", url))
+        if held is not None:
+            self.note_way(held, seed, depth, since)
+        else:
             line = jcf.dump_text(jcf.job(URL=url, SEED=self.seeds.get(seed).url, TO=target or None))
             self.insert(url, "relink", 0, depth, seed, since, line)
-            old = self.rows.find(site.id, job_key("relink", url))
-            assert old is not None
-            entries = entries[1:]
-        held = json.loads(old.relinks) if old.relinks else []
-        merged = held + [entry for entry in entries if entry not in held]
-        self.rows.change("UPDATE job SET relinks = ? WHERE seq = ?", json.dumps(merged[:16]) if merged else "", old.seq)
         self.settle(site)
+
+    def _covers(self, way: Way, seed: int, depth: int, since: str) -> bool:
+        """Whether all that a way would bring is brought by another."""
+        one, other = self.seeds.get(way[0]), self.seeds.get(seed)
+        return one.scope_id == other.scope_id and one.left(way[1]) >= other.left(depth) and way[2] >= since
+
+    def _follow_up(self, row: Row) -> None:
+        """Go the better ways that were found while a row was in work."""
+        ways = _ways(row)
+        if is_more(self.scopes_now(row), row.scopes):  # its seed was widened, or it came nearer to one
+            ways.insert(0, (row.seed, row.depth, row.since))
+        result = jcf.parse_text(row.result) if row.result else jcf.job()
+        job = jcf.parse_text(row.line)
+        for seed, depth, since in ways:
+            if row.kind == "page" and epoch_of(since) > epoch_of(result.get("LAST")) > 0:
+                self._ask_again(row, job, result, seed, depth, since)
+                return
+            if row.kind == "relink" or result.get("RECORD") or result.get("TO"):
+                self.offer_relink(job.url, seed, depth, since, result.get("TO") or job.get("TO"))
+
+    def _ask_again(self, row: Row, job: Job, result: Job, seed: int, depth: int, since: str) -> None:
+        """A page was asked for before the round began that has come to it meanwhile: it is asked for in that round."""
+        known = {name: result.get(name) or None for name in VALIDATORS}
+        line = job.having(SEED=self.seeds.get(seed).url, **known)
+        self.insert(job.url, "page", row.prio, depth, seed, since, jcf.dump_text(line))
+        again = self.rows.find(row.site, row.h)
+        assert again is not None
+        for way in _ways(row):
+            self.note_way(again, *way)
+
+
+def _ways(row: Row) -> list[Way]:
+    return [(seed, depth, since) for seed, depth, since in json.loads(row.relinks)] if row.relinks else []

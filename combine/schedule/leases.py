@@ -15,15 +15,17 @@ from itertools import islice
 
 from combine.schedule import politeness
 from combine.schedule.board import Board
+from combine.schedule.names import network_of
 from combine.schedule.rows import LEASED, QUEUED, Row
-from combine.schedule.seeds import UNLIMITED
 from combine.schedule.sites import DUE, Site
-from combine.schedule.visits import scopes_text
 from formats import jcf
 from formats.jcf import Job
 
-#: Due sites looked at for one TAKE, in search of those that its holder had last.
-AFFINITY = 64
+#: Due sites that may go looked at for one TAKE, in search of those that its holder had last; and due sites at all.
+AFFINITY, LOOKED_AT = 64, 5_000
+
+#: Addresses remembered; above, those that have rested are forgotten.
+ADDRESSES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,9 @@ class Leases(Board):
         super().load()
         self.leases: dict[int, Lease] = {}
         self.addresses: dict[str, tuple[int, Holder | None, float]] = {}  # leases, their holder, end of the last
+        self._loaded = self.clock.boot()  # nobody knows any more when an address was asked last
+        self._space_at: float | None = None  # when the rest of an address is over that a due site waits for
+        self._saved_number = self.number
         self._load_leases()
 
     def _load_leases(self) -> None:
@@ -64,11 +69,25 @@ class Leases(Board):
             if site_id:
                 site = self.site(site_id)
                 site.lease, site.asked = number, asked
-                leases, _, ended = self.addresses.get(address, (0, None, 0.0))
-                self.addresses[address] = (leases + 1, lease.holder, ended)
+                self._occupy(lease)
                 self.settle(site)
             if boot != self.clock.boot_id:
                 self.end_lease(number, is_clean=False)
+
+    def next_event(self) -> float | None:
+        """The boot time of the next thing that `tick` would do."""
+        after = super().next_event()
+        due = self.sites.members[DUE]
+        times = [time for time in (after, self._space_at if due else None) if time is not None]
+        if due and self.line.is_down():
+            times.append(self.line.next_probe())
+        return min((time for time in times if time > 0), default=None)
+
+    def tick(self) -> None:
+        """Do what the passing of time brings: end waits and blocks, queue deferred rows."""
+        super().tick()
+        if self._space_at is not None and self._space_at <= self.clock.boot():
+            self._space_at = None
 
     def take(self, holder: Holder, count: int) -> list[Job]:
         """Lease up to `count` due sites to a holder; gives their jobs, grouped by lease."""
@@ -76,23 +95,28 @@ class Leases(Board):
         now = self.clock.boot()
         if self.gate != "open" or self.stalled:
             return []
-        if self.line.is_down(now):
-            count = 1 if self.sites.members[DUE] and self.line.may_probe(now) else 0
+        is_probe = self.line.is_down()
+        if is_probe:
+            count = min(count, 1 if now >= self.line.next_probe() else 0)
         jobs: list[Job] = []
         for site in self._due_for(holder, count, now):
             jobs += self._lease(site, holder, now)
-        self.rows.set_meta("number", str(self.number))
+        if jobs and is_probe:
+            self.line.probed(now)
+        self._save_number()
         return jobs
 
     def take_site(self, holder: Holder, name: str) -> Lease | None:
-        """Lease one site without a job (`try`); None while it may not be asked. Raises nothing."""
+        """Lease one site without a job (`try`); None while it may not be asked."""
         site = self.site_named(name, create=True)
         assert site is not None
         now = self.clock.boot()
-        if site.lease or site.shut or site.blocked > now or site.next > now:
+        is_free = not site.lease and not site.shut and site.blocked <= now and site.next <= now
+        if not is_free or (site.address and not self._may_share(site, holder, now)):
+            self.settle(site)
             return None
         lease = self._open_lease(site, holder, self.delay(site), now)
-        self.rows.set_meta("number", str(self.number))
+        self._save_number()
         return lease
 
     def take_relinks(self, holder: Holder, count: int) -> list[Job]:
@@ -102,40 +126,71 @@ class Leases(Board):
             return []
         lease = self._open_lease(None, holder, 0.0, self.clock.boot())
         jobs = [self._hand_out(row, lease) for row in rows]
-        self.rows.set_meta("number", str(self.number))
+        self._save_number()
         return jobs
 
+    def _save_number(self) -> None:
+        if self.number != self._saved_number:
+            self.rows.set_meta("number", str(self.number))
+            self._saved_number = self.number
+
     def _due_for(self, holder: Holder, count: int, now: float) -> list[Site]:
-        """The sites to hand out: those at the front of the round, first those that this holder had last."""
-        near = list(islice(self.sites.members[DUE].values(), AFFINITY + count)) if count > 0 else []
-        mine = str(holder.pid)
-        near.sort(key=lambda site: site.holder not in ("", mine))
-        chosen: list[Site] = []
-        for site in near:
-            if len(chosen) == count:
-                break
+        """The sites to hand out: those at the front of the round, first those that this holder had last.
+
+        A site that may not go now because of its address goes to the back: it must not hide those behind it.
+        """
+        if count <= 0:
+            return []
+        mine: list[Site] = []
+        others: list[Site] = []
+        for site in list(islice(self.sites.members[DUE].values(), LOOKED_AT)):
             if site.address_until <= now:
                 self.settle(site)
-            elif self._may_share(site, holder, now):
-                chosen.append(site)
-        return chosen
+            elif not self._may_share(site, holder, now):
+                self.sites.move(site, DUE)
+            else:
+                (mine if site.holder in ("", str(holder.pid)) else others).append(site)
+                if len(mine) + len(others) >= AFFINITY + count:
+                    break
+        return [*mine, *others][:count]
 
     def _may_share(self, site: Site, holder: Holder, now: float) -> bool:
         """Sites on one address go to one holder at a time, who spaces them; then the address rests."""
-        leases, owner, ended = self.addresses.get(site.address, (0, None, 0.0))
+        delay = self._address_delay(site)
+        if delay == 0:
+            return True
+        leases, owner, ended = self.addresses.get(network_of(site.address), (0, None, self._loaded))
         if leases:
-            return owner == holder or self._address_delay(site) == 0
-        return now >= ended + self._address_delay(site)
+            return owner == holder
+        if now >= ended + delay:
+            return True
+        self._space_at = min(ended + delay, self._space_at or ended + delay)
+        return False
 
     def _address_delay(self, site: Site) -> float:
         return 0.0 if self.is_listed(site.host, site.address) else self.settings.politeness.address_delay_s
+
+    def _occupy(self, lease: Lease) -> None:
+        """An address has one more lease."""
+        network = network_of(lease.address)
+        leases, _, ended = self.addresses.get(network, (0, None, self._loaded))
+        self.addresses[network] = (leases + 1, lease.holder, ended)
+
+    def _vacate(self, lease: Lease, now: float) -> None:
+        """An address has one lease less, and rests from now on."""
+        network = network_of(lease.address)
+        leases, owner, _ = self.addresses.get(network, (1, None, 0.0))
+        self.addresses[network] = (leases - 1, owner if leases > 1 else None, now)
+        if len(self.addresses) > ADDRESSES:
+            rested = now - max(self.settings.politeness.address_delay_s, 60.0)
+            self.addresses = {key: value for key, value in self.addresses.items() if value[0] or value[2] > rested}
 
     def _lease(self, site: Site, holder: Holder, now: float) -> list[Job]:
         rows = self._ready(site, 1)
         if not rows:
             return []
-        seed = self.seeds.get(rows[0].seed) if rows[0].seed else None
-        site.asked = seed.delay if seed else ""
+        if rows[0].seed:
+            site.asked = self.seeds.get(rows[0].seed).delay
         delay = self.delay(site)
         size = politeness.lease_size(self.settings, delay)
         if size > 1:
@@ -145,27 +200,31 @@ class Leases(Board):
 
     def _ready(self, site: Site, count: int) -> list[Row]:
         """The next rows of a site that may go: not excluded since, and within their runs' budgets."""
-        while True:
-            rows = self.rows.ready(site.id, count, self.seeds.spent)
-            forbidden = [row for row in rows if self.exclusions.forbids(jcf.parse_text(row.line).url)]
-            for row in forbidden:
-                self.die(row, "excluded by the exclude file")
-            if not forbidden:
-                break
-        allowed: dict[int, float] = {}
-        chosen = []
         is_blocked = site.blocked > self.clock.boot()
-        for row in rows:
-            if is_blocked and row.kind != "robots":
-                continue
-            left = allowed.setdefault(row.seed, self.seeds.left(self.seeds.get(row.seed)) if row.seed else UNLIMITED)
-            if left > 0 or row.kind != "page":
-                allowed[row.seed] = left - 1
+        left: dict[str, float] = {}
+        chosen = []
+        for row in self._not_excluded(site, count):
+            if row.kind != "page":
                 chosen.append(row)
+            elif not is_blocked:
+                seed = self.seeds.get(row.seed)
+                if left.setdefault(seed.budget, self.seeds.left(seed)) > 0:
+                    left[seed.budget] -= 1
+                    chosen.append(row)
         if not chosen:
             site.parked = not is_blocked
             self.settle(site)
         return chosen
+
+    def _not_excluded(self, site: Site, count: int) -> list[Row]:
+        """The next rows of a site; those that the exclude file forbids by now are dead."""
+        while True:
+            rows = self.rows.ready(site.id, count, self.seeds.spent)
+            forbidden = [row for row in rows if self.exclusions.forbids(jcf.parse_text(row.line).url)]
+            if not forbidden:
+                return rows
+            for row in forbidden:
+                self.die(row, "excluded by the exclude file")
 
     def _open_lease(self, site: Site | None, holder: Holder, delay: float, now: float) -> Lease:
         until = now + politeness.lease_time(self.settings, delay)
@@ -178,21 +237,18 @@ class Leases(Board):
         self.leases[lease.id] = lease
         if site is not None:
             site.lease, site.holder = lease.id, str(holder.pid)
-            leases, _, ended = self.addresses.get(site.address, (0, None, 0.0))
-            self.addresses[site.address] = (leases + 1, holder, ended)
+            self._occupy(lease)
             self.settle(site)
         return lease
 
     def _hand_out(self, row: Row, lease: Lease) -> Job:
         row.fetch, row.lease = self.next_number(), lease.id
-        self.set_state(row, LEASED, fetch=row.fetch, lease=lease.id)
+        row.scopes = self.scopes_now(row)
+        self.set_state(row, LEASED, fetch=row.fetch, lease=lease.id, scopes=row.scopes)
         if row.seed and row.kind == "page":
             self.seeds.spend(self.seeds.get(row.seed), 1)
-        line = jcf.parse_text(row.line)
-        if row.seed:
-            seed = self.seeds.get(row.seed)
-            line = line.having(SCOPES=scopes_text({str(seed.scope_id): seed.left(row.depth)}))
-        return line.having(
+        return jcf.parse_text(row.line).having(
+            SCOPES=row.scopes or None,
             KIND=row.kind if row.kind != "page" else None,
             DEPTH=row.depth,
             PRIO=row.prio or None,
@@ -225,10 +281,7 @@ class Leases(Board):
         site.lease = 0
         delay = self.delay(site) if is_clean else lease.delay
         site.next = max(site.next, now + politeness.rest(self.settings, site.host, delay, site.crawl))
-        leases, owner, _ = self.addresses.get(lease.address, (1, None, 0.0))
-        self.addresses[lease.address] = (leases - 1, owner if leases > 1 else None, now)
-        if len(self.addresses) > 10_000:
-            self.addresses = {key: value for key, value in self.addresses.items() if value[0] or value[2] > now - 60}
+        self._vacate(lease, now)
         self.save_site(site)
         self.settle(site)
 
@@ -237,7 +290,7 @@ class Leases(Board):
 
         After an unclean end its number still counts: the harvest may yet come.
         """
-        self._give_back_page(row)
+        self.give_back_page(row)
         self.set_state(row, QUEUED, lease=0, fetch=row.fetch if keeps_number else 0)
         if row.kind != "relink":
             self.site(row.site).parked = False

@@ -1,7 +1,7 @@
 """Our own line: whether so many sites fail at once that the fault is ours.
 
 When more than half, and at least ten, of the sites tried within a minute fail by DNS or connect, it is our own line: no
-failure is counted then, and one site every 30 seconds goes out as a probe. Pure.
+failure is counted then, and one site every 30 seconds goes out as a probe, until one of them is answered. Pure.
 """
 
 from __future__ import annotations
@@ -17,26 +17,32 @@ class Line:
     def __init__(self) -> None:
         self._tried: dict[int, tuple[float, bool]] = {}  # by site, the latest last
         self._failed = 0
+        self._is_down = False
         self._probe = 0.0
 
     def note(self, site: int, failed: bool, now: float) -> None:
-        """A site was tried."""
+        """A site was tried. While the line is down, one answer says that it is up again."""
+        self._forget(now)
+        if self._is_down and not failed:
+            self._is_down = False
+            self._tried.clear()
+            self._failed = 0
         self._drop(site)
         self._tried[site] = (now, failed)
         self._failed += failed
-        self._forget(now)
+        self._is_down |= self._failed >= LEAST and self._failed * 2 > len(self._tried)
 
-    def is_down(self, now: float) -> bool:
+    def is_down(self) -> bool:
         """Whether it is our own line."""
-        self._forget(now)
-        return self._failed >= LEAST and self._failed * 2 > len(self._tried)
+        return self._is_down
 
-    def may_probe(self, now: float) -> bool:
-        """Whether one site may go out although the line is down; asking takes the turn."""
-        if now < self._probe:
-            return False
+    def next_probe(self) -> float:
+        """When one site may go out although the line is down."""
+        return self._probe
+
+    def probed(self, now: float) -> None:
+        """A site goes out as a probe."""
         self._probe = now + PROBE_S
-        return True
 
     def _forget(self, now: float) -> None:
         while self._tried:

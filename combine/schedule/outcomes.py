@@ -9,14 +9,22 @@ from __future__ import annotations
 
 from itertools import islice
 
+from combine.errors import Rejected
 from combine.schedule import politeness
 from combine.schedule.board import with_event
 from combine.schedule.leases import Leases
-from combine.schedule.rows import DEAD, DEFERRED, FETCHED, LEASED, QUEUED, Row, job_key
+from combine.schedule.line import PROBE_S
+from combine.schedule.rows import DEFERRED, FETCHED, LEASED, QUEUED, Row, job_key
 from combine.schedule.sites import UNRESOLVED, Site
 from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
+
+#: All outcomes, as DONE and STORED say them.
+OUTCOMES = ("ok", "not-modified", "redirect", "gone", "refused", "denied", "failed")
+
+#: Kinds of failure of https for which a seed without a scheme is asked by http: its host is there, and https is not.
+NO_HTTPS = politeness.SITE_FAILURES - {"dns"}
 
 #: Look-ups that say "no such name", in a row, after which a site's rows are dead.
 NO_SUCH_NAME = 3
@@ -27,6 +35,9 @@ class Outcomes(Leases):
 
     def done(self, line: Job) -> bool:
         """One outcome of a hand-out; true where its harvest, in a batch, is the row's current one."""
+        outcome = line.get("OUTCOME")
+        if outcome and outcome not in OUTCOMES:
+            raise Rejected(f"OUTCOME={outcome[:40]!r}: it is one of {' '.join(OUTCOMES)}")
         row = self.rows.fetched_as(line.fetch)
         is_current = False
         if row is not None and row.state in (QUEUED, DEFERRED, LEASED, FETCHED):
@@ -56,15 +67,15 @@ class Outcomes(Leases):
             if row.state != LEASED and row.seed and row.kind == "page":
                 self.seeds.spend(self.seeds.get(row.seed), 1)
             self.set_state(row, FETCHED, batch=line.get("BATCH"), at=self.clock.boot(), later=0)
-            self._settle_row(row)
+            self.settle_row(row)
             return True
         return False
 
     def _unasked(self, row: Row, line: Job) -> None:
         """A job is handed back; a seed without a scheme whose https cannot be reached at all is asked by http."""
         job = jcf.parse_text(row.line)
-        if job.get("ELSE") and line.get("DETAIL") in politeness.SITE_FAILURES:
-            self._give_back_page(row)
+        if job.get("ELSE") and self._has_no_https(line.get("DETAIL")):
+            self.give_back_page(row)
             self._try_else(row, job)
         else:
             self._give_back(row, keeps_number=False)
@@ -73,7 +84,7 @@ class Outcomes(Leases):
         """A robots job is answered: FOR's copy is written, so its row goes and the site that waited is free."""
         waiting = self.site_named(site_of(jcf.parse_text(row.line).get("FOR")))
         self.delete(row)
-        self._settle_row(row)
+        self.settle_row(row)
         if waiting is not None:
             waiting.blocked, waiting.reason = 0.0, ""
             self.save_site(waiting)
@@ -85,19 +96,21 @@ class Outcomes(Leases):
         day = int(self.clock.utc() // politeness.DAY_S)
         if site.day != day:
             site.day, site.requests, site.bytes = day, 0, 0
-        if line.get("DELAY"):
+        if line.get("DELAY") or line.get("ROBOTS") == "changed":
             site.crawl = line.seconds("DELAY")
         after = line.seconds("AFTER")
         if not outcome:
             if after:
                 self.block(site, after, line.get("REASON"))
             return
+        if outcome == "denied":  # nobody was asked
+            return
         site.requests += 1
         site.bytes += line.number("SIZE")
         self.line.note(site.id, outcome == "failed" and line.get("REASON") in politeness.LINE_FAILURES, now)
         listed = self.is_listed(site.host, site.address)
-        if outcome != "denied" and politeness.is_auto(self.settings, site.asked, listed):
-            old = self.delay(site) if site.auto is None else site.auto
+        if politeness.is_auto(self.settings, site.asked, listed):
+            old = self.settings.politeness.auto_start_s if site.auto is None else site.auto
             site.auto = politeness.adapted(
                 self.settings.politeness, old, line.number("TOOK") / 1000, 200 <= status < 300
             )
@@ -122,7 +135,7 @@ class Outcomes(Leases):
                 site.next = max(site.next, now + after)
             return
         reason = line.get("REASON")
-        if self.line.is_down(now):
+        if self.line.is_down():
             return
         if after:
             self.block(site, after, f"Retry-After of {after:g} s")
@@ -145,16 +158,16 @@ class Outcomes(Leases):
         job = jcf.parse_text(row.line)
         reason = line.get("REASON") or line.get("STATUS")
         if row.state == LEASED:
-            self._give_back_page(row)
-        if job.get("ELSE") and reason in politeness.SITE_FAILURES:
+            self.give_back_page(row)
+        if job.get("ELSE") and self._has_no_https(reason):
             self._try_else(row, job)
             return
-        is_ours = self.line.is_down(now)
+        is_ours = self.line.is_down()
         tries = row.nrt + (not is_ours)
         first = row.first_failed or now
         events = with_event(row.events, self._event(line))
         if tries >= self.settings.politeness.tries and now - first >= self.settings.politeness.tries_s:
-            self.set_state(row, DEAD, fetch=0, lease=0, nrt=tries, reason=reason, events=events)
+            self.bury(row, reason, events, nrt=tries)
         else:
             wait = politeness.back_off(self.settings.politeness, max(tries, 1), self.chance)
             wait = min(max(wait, line.seconds("AFTER")), self.settings.politeness.retry_ceiling_s)
@@ -162,7 +175,11 @@ class Outcomes(Leases):
                 row, DEFERRED, fetch=0, lease=0, nrt=tries, first_failed=first, later=now + wait, wait=wait,
                 reason=reason, events=events,
             )  # fmt: skip
-        self._settle_row(row)
+        self.settle_row(row)
+
+    def _has_no_https(self, reason: str) -> bool:
+        """Whether a failure says that a host has no https, rather than that our own line is down."""
+        return reason in NO_HTTPS and not self.line.is_down()
 
     def _try_else(self, row: Row, job: Job) -> None:
         """A seed given without a scheme: https could not be reached, so http is asked."""
@@ -173,7 +190,7 @@ class Outcomes(Leases):
         assert site is not None
         if self.rows.find(site.id, job_key("page", url)) is None:
             self.insert(url, "page", row.prio, row.depth, row.seed, row.since, line)
-        self._settle_row(row)
+        self.settle_row(row)
 
     def unresolved(self, count: int) -> list[Site]:
         """Sites whose names are to be looked up."""
@@ -200,8 +217,10 @@ class Outcomes(Leases):
         rows = self._ready(site, 1)
         if rows:
             self.fail(rows[0], jcf.job(OUTCOME="failed", REASON="dns"))
-        if not self.line.is_down(now):
+        wait = PROBE_S
+        if not self.line.is_down():
             site.failures += 1
-        self.block(site, politeness.back_off(self.settings.politeness, max(site.failures, 1), self.chance), reason)
+            wait = politeness.back_off(self.settings.politeness, site.failures, self.chance)
+        self.block(site, wait, reason)
         if site.id in self.sites.by_id:
             self.settle(site)

@@ -27,8 +27,13 @@ def is_auto(settings: Settings, asked: str, listed: bool) -> bool:
     return settings.politeness.mode == "auto" and not listed
 
 
-def base_delay(settings: Settings, host: str, told: float | None, asked: str, listed: bool) -> float:
-    """The delay before adaption and crawl-delay, in seconds. `asked` is the run's: "", "auto" or seconds as text."""
+def base_delay(
+    settings: Settings, host: str, told: float | None, asked: str, listed: bool, learned: float | None = None
+) -> float:
+    """The delay before crawl-delay, in seconds.
+
+    `asked` is the run's: "", "auto" or seconds as text; `learned` is what an `auto` site has come to.
+    """
     rule = settings.site_rule(host)
     if rule is not None and rule.delay_s is not None:
         return rule.delay_s
@@ -39,7 +44,7 @@ def base_delay(settings: Settings, host: str, told: float | None, asked: str, li
     elif listed:
         delay = 0.0
     elif is_auto(settings, asked, listed):
-        delay = settings.politeness.auto_start_s
+        delay = settings.politeness.auto_start_s if learned is None else learned
     else:
         delay = settings.politeness.delay_s
     if not listed and not (settings.agent.url and settings.agent.email):

@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS job(
     first_failed REAL NOT NULL DEFAULT 0, later REAL NOT NULL DEFAULT 0, wait REAL NOT NULL DEFAULT 0,
     at REAL NOT NULL DEFAULT 0, batch TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '',
     events TEXT NOT NULL DEFAULT '', relinks TEXT NOT NULL DEFAULT '', line TEXT NOT NULL,
-    result TEXT NOT NULL DEFAULT '');
+    scopes TEXT NOT NULL DEFAULT '', result TEXT NOT NULL DEFAULT '');
 CREATE UNIQUE INDEX IF NOT EXISTS job_key ON job(site, h);
 CREATE INDEX IF NOT EXISTS job_ready ON job(site, prio, depth, seq) WHERE state = 0 AND kind <> 'relink';
 CREATE INDEX IF NOT EXISTS job_relink ON job(seq) WHERE state = 0 AND kind = 'relink';
@@ -58,7 +58,7 @@ CREATE INDEX IF NOT EXISTS job_since ON job(since) WHERE since <> '' AND state <
 
 _COLUMNS = (
     "seq, site, h, state, kind, prio, depth, seed, since, fetch, lease, nrt, first_failed, later, batch, reason,"
-    " events, relinks, line, result"
+    " events, relinks, line, scopes, result"
 )
 
 
@@ -85,6 +85,7 @@ class Row:
     events: str
     relinks: str
     line: str
+    scopes: str  # scope and hops left with which it was handed out last
     result: str
 
 
@@ -137,6 +138,10 @@ class Rows:
     def fetched_as(self, fetch: int) -> Row | None:
         """The row whose latest fetch number this is; None fences a late message out."""
         return self._one("fetch = ? AND fetch > 0", fetch) if fetch > 0 else None
+
+    def again(self, row: Row) -> Row | None:
+        """A row as it is now; None where it went."""
+        return self._one("seq = ?", row.seq)
 
     def insert(self, site: int, h: int, kind: str, prio: int, depth: int, seed: int, since: str, line: str) -> int:
         """Queue a new job; gives its number."""
@@ -204,6 +209,8 @@ class Rows:
 
     def reboot(self, now: float) -> None:
         """A new boot id: boot times mean nothing any more; waits begin again in full."""
+        failing = "UPDATE job SET first_failed = ? - max(later - wait - first_failed, 0) WHERE first_failed <> 0"
+        self.change(failing, now)
         self.change("UPDATE job SET later = ? + wait WHERE state = 1", now)
         self.change("UPDATE job SET at = ? WHERE state = 3", now)
         self.change(

@@ -80,6 +80,7 @@ class Sites:
         self.by_name: dict[str, Site] = {}
         self.members: dict[str, OrderedDict[int, Site]] = {state: OrderedDict() for state in STATES}
         self._heap: list[tuple[float, int, int]] = []
+        self._resting: list[tuple[float, int, int]] = []
         self._tie = itertools.count()
 
     def __iter__(self) -> Iterator[Site]:
@@ -133,8 +134,27 @@ class Sites:
                 yield site
 
     def next_wake(self) -> float | None:
-        """When the next site may be settled."""
-        return self._heap[0][0] if self._heap else None
+        """When the next wait or block is over."""
+        while self._heap:
+            time, _, number = self._heap[0]
+            site = self.by_id.get(number)
+            if site is not None and site.wake == time and site.state in (WAITING, BLOCKED):
+                return time
+            heapq.heappop(self._heap)
+            if site is not None and site.wake == time:
+                site.wake = 0.0
+        return None
+
+    def rest(self, site: Site, until: float) -> None:
+        """A site without rows stays in memory until a time: its rest is not over."""
+        heapq.heappush(self._resting, (until, next(self._tie), site.id))
+
+    def rested(self, now: float) -> Iterator[Site]:
+        """Sites whose rest is over; they are to be settled, and those that have no rows leave."""
+        while self._resting and self._resting[0][0] <= now:
+            site = self.by_id.get(heapq.heappop(self._resting)[2])
+            if site is not None and site.state == EMPTY:
+                yield site
 
     def _wake_at(self, site: Site, time: float) -> None:
         if time != FOREVER and site.wake != time:

@@ -286,6 +286,12 @@ def scopes_text(scopes: dict[str, float]) -> str:
     return " ".join(f"{scope}:{'*' if left == float('inf') else int(left)}" for scope, left in scopes.items())
 
 
+def is_more(new: str, old: str) -> bool:
+    """Whether one map has a scope, or more hops left in one, that the other has not."""
+    held = scopes_of(old)
+    return any(left > held.get(scope, -1.0) for scope, left in scopes_of(new).items())
+
+
 def merged_scopes(old: str, new: str) -> str:
     """Both maps, with the more hops left where both know a scope."""
     if old == new or not new:

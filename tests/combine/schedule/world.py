@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from combine.config import Agent, Settings
 from combine.schedule.frontier import Frontier
@@ -72,6 +72,16 @@ class Crash(Exception):
     """The scheduler is killed, or its disk is full, just before a commit."""
 
 
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        found: T = end.value
+        return found
+    raise AssertionError("it waits for something")
+
+
 class World:
     """A scheduler and idbd without processes."""
 
@@ -120,16 +130,13 @@ class World:
         self.frontier.load()
         self.check()
 
-    def add(self, *lines: Job) -> Offer:
+    async def look_up(self, urls: list[str]) -> list[Job]:
+        """LOOKUP, in idbd's time."""
+        return list(self.visits.lookup(urls))
+
+    def add(self, *lines: Job, is_due: bool = False) -> Offer:
         """ADD, with idbd asked in between."""
-        offer = self.intake.sort(lines)
-        self.frontier.offers += 1
-        urls = offer.urls()
-        while urls:
-            urls = self.intake.admit(offer, {visit.url: visit for visit in self.visits.lookup(urls)})
-        self.frontier.offers -= 1
-        if not self.frontier.offers:
-            self.frontier.deleted.clear()
+        offer = at_once(self.intake.offer(lines, self.look_up, is_due))
         self.frontier.tick()
         self.commit()
         return offer
