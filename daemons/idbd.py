@@ -62,11 +62,21 @@ class Idbd:
     async def stat(self, request: Request) -> Message:
         """How many URLs, records and sites are known."""
         counts = self._visits.counts()
-        return ok([jcf.job(NAME="idbd", URLS=counts["urls"], RECORDS=counts["records"], SITES=counts["sites"])])
+        return ok(
+            [
+                jcf.job(
+                    NAME="idbd",
+                    URLS=counts["urls"],
+                    RECORDS=counts["records"],
+                    SITES=counts["sites"],
+                    HELD=counts["held"],
+                )
+            ]
+        )
 
     async def lookup(self, request: Request) -> Message:
         """The visits of URLs."""
-        return ok(self._visits.lookup(line.url for line in request.jobs()))
+        return ok(self._visits.lookup((line.url for line in request.jobs()), time.time()))
 
     async def remember(self, request: Request) -> Message:
         """Visits, from the scheduler."""
@@ -86,7 +96,8 @@ class Idbd:
         asked = next(iter(request.jobs()), jcf.job(COUNT=MESSAGE_LINES))
         before = epoch_of(asked.get("BEFORE")) if asked.get("BEFORE") else time.time()
         count = min(max(asked.number("COUNT", MESSAGE_LINES), 1), MESSAGE_LINES)
-        return ok(self._visits.due(before, count, asked.get("SITE"), asked.get("OUTCOME")))
+        since = epoch_of(asked.get("DUE"))
+        return ok(self._visits.due(before, count, asked.get("SITE"), asked.get("OUTCOME"), since))
 
     async def same(self, request: Request) -> Message:
         """Whether a digest has company, and whether a removal must be held."""

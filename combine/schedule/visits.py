@@ -30,6 +30,9 @@ SCOPES = 16
 #: Share and number of a site's pages that may turn bad within a day before removals are held.
 HOLD_SHARE, HOLD_LEAST = 0.30, 20
 
+#: Seconds that a visit may lie ahead of the clock: the processes that note times are not one.
+AHEAD_S = 60.0
+
 #: Outcomes that end in a removal when they last.
 TURNED = frozenset({"gone", "refused", "denied", "redirect"})
 
@@ -42,6 +45,7 @@ CREATE TABLE IF NOT EXISTS visit(site INTEGER, h INTEGER, due INTEGER, record IN
 CREATE INDEX IF NOT EXISTS visit_due ON visit(due);
 CREATE TABLE IF NOT EXISTS digest(digest BLOB, site INTEGER, h INTEGER, PRIMARY KEY(digest, site, h)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS turned(site INTEGER, day INTEGER, h INTEGER, PRIMARY KEY(site, day, h)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS held(site INTEGER, h INTEGER, PRIMARY KEY(site, h)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS count(name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
 INSERT OR IGNORE INTO count VALUES ('urls', 0), ('records', 0);
 """
@@ -88,15 +92,18 @@ class Visits:
         self._sites.clear()
 
     def counts(self) -> dict[str, int]:
-        """How many URLs were visited, how many have a record, on how many sites."""
+        """How many URLs were visited, how many have a record, on how many sites; how many removals are held."""
         counts = dict(self._db.execute("SELECT name, n FROM count"))
+        counts["held"] = self._db.execute("SELECT count(*) FROM held").fetchone()[0]
         counts["sites"] = self._db.execute("SELECT count(*) FROM site").fetchone()[0]
         return counts
 
-    def lookup(self, urls: Iterable[str]) -> Iterator[Job]:
-        """The visits of those URLs that have one."""
+    def lookup(self, urls: Iterable[str], now: float) -> Iterator[Job]:
+        """The visits of those URLs that have one; `now` is the epoch time. A visit in the future counts as now."""
         for url in urls:
             visit = self._get(url)
+            if visit is not None and visit.get("LAST") > utc_text(now + AHEAD_S):
+                visit = self._put_back(visit, now)
             if visit is not None:
                 yield visit
 
@@ -108,13 +115,21 @@ class Visits:
             else:
                 self._relinked(line)
 
-    def due(self, before: float, count: int, site: str = "", outcome: str = "") -> list[Job]:
-        """Visits that are due before an epoch time, the most overdue first; or those of a site with an outcome."""
+    def due(self, before: float, count: int, site: str = "", outcome: str = "", since: float = 0.0) -> list[Job]:
+        """Visits that are due before an epoch time, the most overdue first; or those of a site with an outcome.
+
+        Of both only those that are due at `since` or later, so that a long answer can be had in parts.
+        """
         if site:
-            rows = self._db.execute("SELECT line FROM visit WHERE site = (SELECT id FROM site WHERE name = ?)", (site,))
+            rows = self._db.execute(
+                "SELECT line FROM visit WHERE site = (SELECT id FROM site WHERE name = ?) AND due >= ? ORDER BY due",
+                (site, int(since)),
+            )
             found = (jcf.parse_text(line) for (line,) in rows)
             return list(islice((visit for visit in found if visit.get("OUTCOME") == outcome), count))
-        rows = self._db.execute("SELECT line FROM visit WHERE due < ? ORDER BY due LIMIT ?", (int(before), count))
+        rows = self._db.execute(
+            "SELECT line FROM visit WHERE due >= ? AND due < ? ORDER BY due LIMIT ?", (int(since), int(before), count)
+        )
         return [jcf.parse_text(line) for (line,) in rows]
 
     def same(self, url: str, digest: str) -> str:
@@ -138,7 +153,10 @@ class Visits:
         (turned,) = self._db.execute("SELECT count(*) FROM turned WHERE site = ?", (site,)).fetchone()
         (records,) = self._db.execute("SELECT records FROM site WHERE id = ?", (site,)).fetchone()
         least = min(HOLD_LEAST, max(records / 2, 1))
-        return bool(turned > HOLD_SHARE * records and turned >= least and turned > 1)
+        is_held = bool(turned > HOLD_SHARE * records and turned >= least and turned > 1)
+        if is_held:
+            self._db.execute("INSERT OR IGNORE INTO held VALUES (?, ?)", (site, url_key(url)))
+        return is_held
 
     def forget(self, url: str) -> None:
         """Remove a URL's visit."""
@@ -148,6 +166,7 @@ class Visits:
         site, h = self._site(site_of(url)), url_key(url)
         self._begin()
         self._db.execute("DELETE FROM visit WHERE site = ? AND h = ?", (site, h))
+        self._db.execute("DELETE FROM held WHERE site = ? AND h = ?", (site, h))
         self._count("urls", -1)
         self._swap_digest(site, h, visit.get("DIGEST"), "")
         if visit.get("RECORD"):
@@ -169,6 +188,8 @@ class Visits:
             "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?)",
             (site, h, int(epoch_of(visit.get("DUE"))), int(has), jcf.dump_text(visit)),
         )
+        if not has or visit.get("OUTCOME") not in TURNED:
+            self._db.execute("DELETE FROM held WHERE site = ? AND h = ?", (site, h))
         self._swap_digest(site, h, old.get("DIGEST") if old else "", visit.get("DIGEST"))
         if old is None:
             self._count("urls", 1)
@@ -177,13 +198,26 @@ class Visits:
 
     def _relinked(self, line: Job) -> None:
         old = self._get(line.url)
-        if old is None:
-            return
-        visit = old.having(SCOPES=merged_scopes(old.get("SCOPES"), line.get("SCOPES")))
+        if old is not None:
+            self._rewrite(old.having(SCOPES=merged_scopes(old.get("SCOPES"), line.get("SCOPES"))))
+
+    def _put_back(self, visit: Job, now: float) -> Job:
+        """A visit from a time when the clock was ahead: it was now, and is due again as long after."""
+        wait = max(epoch_of(visit.get("DUE")) - epoch_of(visit.get("LAST")), 0.0)
+        visit = visit.having(LAST=utc_text(now), DUE=utc_text(now + wait))
+        self._rewrite(visit)
+        return visit
+
+    def _rewrite(self, visit: Job) -> None:
         self._begin()
         self._db.execute(
-            "UPDATE visit SET line = ? WHERE site = ? AND h = ?",
-            (jcf.dump_text(visit), self._site(site_of(line.url)), url_key(line.url)),
+            "UPDATE visit SET line = ?, due = ? WHERE site = ? AND h = ?",
+            (
+                jcf.dump_text(visit),
+                int(epoch_of(visit.get("DUE"))),
+                self._site(site_of(visit.url)),
+                url_key(visit.url),
+            ),
         )
 
     def _swap_digest(self, site: int, h: int, old: str, new: str) -> None:
@@ -228,9 +262,11 @@ def _digest(text: str) -> bytes:
 
 
 def merged(old: Job | None, news: Job, now: float, settings: Settings) -> Job:
-    """The visit after one more request: what the news say, and what stays of the old one."""
+    """The visit after one more request: what the news say, and what stays of the old one. News may come twice."""
     outcome = news.get("OUTCOME")
     last = news.get("LAST") or utc_text(now)
+    if old is not None and (old.get("LAST"), old.get("OUTCOME")) == (last, outcome):
+        return old.having(SCOPES=merged_scopes(old.get("SCOPES"), news.get("SCOPES")) or None)
     event = " ".join((last, outcome, news.get("STATUS") or "-", news.get("REASON"))).strip().replace(";", ",")
     earlier = [known.get("EVENTS") for known in (old, news) if known is not None and known.get("EVENTS")]
     events = [*";".join(earlier).split(";"), event] if earlier else [event]

@@ -130,13 +130,13 @@ def harvest(number: int, faults: float) -> None:
     world.close()
 
 
-@pytest.mark.parametrize("start", range(0, 240, 40))
+@pytest.mark.parametrize("start", range(0, 100, 50))
 def test_the_records_depend_on_no_order(start: int) -> None:
-    for number in range(start, start + 40):
+    for number in range(start, start + 50):
         harvest(number, 0.0)
 
 
-@pytest.mark.parametrize("start", range(1000, 1240, 40))
+@pytest.mark.parametrize("start", range(1000, 1100, 50))
 def test_the_records_depend_on_no_fault(start: int) -> None:
-    for number in range(start, start + 40):
+    for number in range(start, start + 50):
         harvest(number, 0.04)

@@ -132,7 +132,7 @@ class World:
 
     async def look_up(self, urls: list[str]) -> list[Job]:
         """LOOKUP, in idbd's time."""
-        return list(self.visits.lookup(urls))
+        return list(self.visits.lookup(urls, self.clock.utc()))
 
     def add(self, *lines: Job, is_due: bool = False) -> Offer:
         """ADD, with idbd asked in between."""
@@ -236,7 +236,7 @@ class World:
 
     def visit(self, url: str) -> Job:
         """What idbd knows of a URL."""
-        return next(iter(self.visits.lookup([url])), jcf.job())
+        return next(iter(self.visits.lookup([url], self.clock.utc())), jcf.job())
 
     def check(self) -> None:
         """The invariants: each site in one set, counts as on disk, leases as on disk."""
@@ -364,8 +364,8 @@ class Web:
 
     def kill(self, holder: Holder) -> None:
         """A harvester dies; what it had in hand is asked again."""
-        if self.leased.pop(holder, None):
-            self.world.faults += 1
+        self.leased.pop(holder, None)
+        self.world.faults += 1
         self.world.insist(lambda: self._died(holder))
 
     def _died(self, holder: Holder) -> None:
