@@ -16,6 +16,7 @@ harvest: .venv/.installed ## harvest the bundled site on loopback, or with URL=�
 
 test: .venv/.developed ## run the tests and measure what they cover
 	$(RUN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=0
+	@rm -f .coverage.*  # what processes left that a test killed
 	@$(RUN)/python -m coverage report --include='formats/*' --fail-under=100
 	@$(RUN)/python -m coverage report --skip-covered
 
@@ -36,14 +37,14 @@ format: .venv/.developed ## give the code its form
 docs: .venv/.installed ## write the generated tables of docs/ anew
 	$(RUN)/python -m docs.settings
 
-bench: .venv/.installed ## pages/s and CPU ms per page of each process, on a synthetic web
+bench: .venv/.installed ## pages/s and CPU ms per page of each process, on a synthetic web; ARGS="--pages 1000 …"
 	$(RUN)/python -m bench.measure $(ARGS)
 
 bench-steps: .venv/.developed ## µs of our own functions, one by one
 	$(RUN)/python -m bench.steps
 
 clean: ## remove what the other words made, but no harvest
-	rm -rf .venv .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist bench/out
+	rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist bench/out
 
 # A stamp says that .venv holds what pyproject.toml asks for, so that a second call costs nothing.
 .venv/.installed: pyproject.toml .venv/bin/pip
