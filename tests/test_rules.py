@@ -23,11 +23,11 @@ GROUND = ("config", "errors", "services", "urls", "supervise")
 #: A library and the only place that may import it.
 HOMES = {
     "daemon": ("combine.daemonise",),
-    "sqlitedict": ("daemons.idbd",),
+    "sqlitedict": ("combine.schedule.site_visits",),
     "aiohttp": ("combine.web",),
     "lxml": ("combine.page", "combine.web"),
     "selectolax": ("combine.page",),
-    "can_ada": ("combine.urls",),
+    "ada_url": ("combine.urls",),
     "publicsuffixlist": ("combine.urls",),
     "click": ("combine.cli",),
 }
