@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections import deque
 
 from combine.channel import Channel, Context
 from combine.config import load
@@ -24,13 +23,15 @@ from combine.ipc.server import Request, Server, Verb, ok
 from combine.keep.home import Home, lock, room
 from combine.keep.spool import Spool
 from combine.schedule import report
-from combine.schedule.clock import system_clock, utc_text
+from combine.schedule.clock import system_clock
 from combine.schedule.duties import Duties, Outside
+from combine.schedule.exclusions import ExcludeFile
 from combine.schedule.frontier import Frontier
 from combine.schedule.intake import Intake, Offer
 from combine.schedule.leases import Holder
-from combine.schedule.rows import FETCHED, LEASED, Rows, job_key
-from combine.schedule.scope import Exclusions, read_exclusions
+from combine.schedule.rates import Rates
+from combine.schedule.rows import Rows
+from combine.schedule.sites import is_site
 from combine.services import SERVICES
 from combine.urls import site_of
 from combine.web.addresses import Allowed, Refused
@@ -38,8 +39,6 @@ from formats import jcf
 from formats.jcf import Job
 
 log = logging.getLogger(__name__)
-
-MINUTE_S = 60.0
 
 
 class Scheduler:
@@ -56,9 +55,9 @@ class Scheduler:
         self._intake = Intake(self._frontier)
         self._idbd = AsyncClient(home.socket("idbd"), "idbd", "scheduler")
         self._taking: dict[Holder, object] = {}
-        self._fetched: deque[tuple[float, int]] = deque()
-        self._exclude_stamp = -1
-        self._read_exclusions()
+        self._rates = Rates(time.monotonic)
+        self._exclude = ExcludeFile(home.exclude_file)
+        self._stalled()
 
     def verbs(self) -> dict[str, Verb]:
         """The verbs of services.py."""
@@ -81,9 +80,7 @@ class Scheduler:
 
     async def stat(self, request: Request) -> Message:
         """Counters, budgets, and the sites that wait."""
-        self._drop_old_rates()
-        size = sum(size for _, size in self._fetched)
-        return ok(report.stat(self._frontier, len(self._fetched), size))
+        return ok(report.stat(self._frontier, *self._rates.last_minute()))
 
     async def add(self, request: Request) -> Message:
         """Jobs and seeds."""
@@ -118,21 +115,21 @@ class Scheduler:
             lease = self._frontier.take_site(holder, asked.get("SITE"))
             self._duties.changed()
             return [jcf.job(SITE=asked.get("SITE"), LEASE=lease.id, DELAY=f"{lease.delay:g}")] if lease else []
-        return self._frontier.take(holder, min(max(asked.number("SITES", 1), 0), 1000))
+        jobs = self._frontier.take(holder, min(max(asked.number("SITES", 1), 0), 1000))
+        self._duties.looked()
+        return jobs
 
     async def done(self, request: Request) -> Message:
         """Outcomes of what was handed out."""
         current = []
-        now = time.monotonic()
         for line in request.jobs():
             if line.get("OUTCOME") and line.get("LEASE"):
-                self._fetched.append((now, line.number("SIZE")))
+                self._rates.note(line.number("SIZE"))
             if line.get("ROBOTS") == "changed" and line.url:
                 question = jcf.job(SITE=site_of(line.url), OUTCOME="denied")
-                self._duties.later(self._duties.ask_again(question, utc_text(self._frontier.clock.utc())))
+                self._duties.later(self._duties.ask_again(question, is_due=True))
             if self._frontier.done(line):
                 current.append(jcf.job(FETCH=line.fetch))
-        self._drop_old_rates()
         self._duties.changed()
         return ok(current)
 
@@ -164,16 +161,13 @@ class Scheduler:
         lines = []
         for line in request.jobs():
             changes = bool(line.get("DELAY") or line.get("BLOCK"))
+            if changes and not is_site(line.get("SITE")):
+                raise Rejected(f"SITE={line.get('SITE')[:200]!r} is no host, and no host with its port")
             site = self._frontier.site_named(line.get("SITE"), create=changes)
             if site is None:
                 continue
-            if line.get("DELAY"):
-                site.told = None if line.get("DELAY") == "default" else line.seconds("DELAY")
-            if line.get("BLOCK"):
-                site.shut = line.get("BLOCK") == "1"
-                site.blocked = site.blocked if site.shut else 0.0
             if changes:
-                self._frontier.save_site(site)
+                self._frontier.instruct(site, line)
             lines.append(report.site_line(self._frontier, site))
             self._frontier.settle(site)
         self._duties.changed()
@@ -193,19 +187,10 @@ class Scheduler:
     async def forget(self, request: Request) -> Message:
         """Remove URLs from the queue and from idbd."""
         urls = [line.url for line in request.jobs()]
-        rows = []
-        for url in urls:
-            site = self._frontier.site_named(site_of(url))
-            for kind in ("page", "relink"):
-                row = self._rows.find(site.id, job_key(kind, url)) if site else None
-                if row is not None and row.state not in (0, 1, 5):
-                    raise RetryLater(f"{url} is in work")
-                if row is not None:
-                    rows.append(row)
+        self._frontier.rows_to_forget(urls)
         await self._idbd.call("FORGET", [jcf.job(URL=url) for url in urls])
-        for row in rows:
-            if (held := self._rows.find(row.site, row.h)) is not None and held.state not in (LEASED, FETCHED):
-                self._frontier.delete(held)
+        self._frontier.forget(urls)
+        self._duties.changed()
         return ok()
 
     # The skeleton's questions ---------------------------------------------------------------------------------------
@@ -223,9 +208,8 @@ class Scheduler:
     async def start(self, server: Server) -> None:
         """Start the duties."""
         self._server = server
-        outside = Outside(Spool(self._home).names, self._stalled, self._refusal, self._read_exclusions)
-        self._duties = Duties(self._frontier, self._idbd, outside, server.durable, server.commit_soon)
-        self._duties.offer = self._offer
+        outside = Outside(Spool(self._home).names, self._stalled, self._refusal)
+        self._duties = Duties(self._frontier, self._idbd, outside, server, self._offer)
         self._duties.start()
 
     async def stop(self) -> None:
@@ -245,18 +229,14 @@ class Scheduler:
         self._frontier.settings = settings
         self._duties.changed()
 
-    async def _offer(self, lines: list[Job]) -> Offer:
-        offer = await self._intake.offer(lines, self._look_up)
+    async def _offer(self, lines: list[Job], is_due: bool = False) -> Offer:
+        offer = await self._intake.offer(lines, self._look_up, is_due)
         self._frontier.tick()
         self._duties.changed()
         return offer
 
     async def _look_up(self, urls: list[str]) -> list[Job]:
         return await self._idbd.call("LOOKUP", [jcf.job(URL=url) for url in urls])
-
-    def _drop_old_rates(self) -> None:
-        while self._fetched and self._fetched[0][0] < time.monotonic() - MINUTE_S:
-            self._fetched.popleft()
 
     def _is_listed(self, host: str, address: str) -> bool:
         return self._allowed.listed(host, address)
@@ -269,24 +249,9 @@ class Scheduler:
         return ""
 
     def _stalled(self) -> str:
-        return room(self._home, self._frontier.settings).sentence
-
-    def _read_exclusions(self) -> None:
-        try:
-            stamp = self._home.exclude_file.stat().st_mtime_ns
-        except OSError:
-            stamp = 0
-        if stamp == self._exclude_stamp:
-            return
-        self._exclude_stamp = stamp
-        try:
-            text = self._home.exclude_file.read_text("utf-8", "replace") if stamp else ""
-            self._frontier.exclusions = read_exclusions(text)
-        except Rejected as error:
-            log.error("%s; the exclusions stay as they were", error)
-        except OSError as error:
-            log.error("the exclude file cannot be read: %s", error)
-            self._frontier.exclusions = Exclusions()
+        """Why nothing may be handed out, "" where nothing is in the way; the exclude file is looked at on the way."""
+        self._frontier.exclusions = self._exclude.look()
+        return self._exclude.fault or room(self._home, self._frontier.settings).sentence
 
 
 def main(context: Context) -> int:

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from combine.config import Settings
 from combine.schedule import politeness
 from combine.schedule.clock import Clock, utc_text
+from combine.schedule.exclusions import Exclusions
 from combine.schedule.line import Line
 from combine.schedule.rows import DEAD, QUEUED, Row, Rows, job_key
-from combine.schedule.scope import Exclusions
 from combine.schedule.seeds import Seeds
 from combine.schedule.sites import EMPTY, Site, Sites
 from combine.schedule.visits import EVENTS, scopes_text
-from combine.urls import site_of
+from combine.urls import host_of, site_of
 from formats import jcf
 from formats.jcf import Job
 
@@ -133,6 +133,15 @@ class Board:
             site.holder, site.id,
         )  # fmt: skip
 
+    def instruct(self, site: Site, line: Job) -> None:
+        """What the operator says of a site: its delay, and whether it is left alone."""
+        if line.get("DELAY"):
+            site.told = None if line.get("DELAY") == "default" else line.seconds("DELAY")
+        if line.get("BLOCK"):
+            site.shut = line.get("BLOCK") == "1"
+            site.blocked = site.blocked if site.shut else 0.0
+        self.save_site(site)
+
     def delay(self, site: Site) -> float:
         """The delay of a site now, in seconds."""
         listed = self.is_listed(site.host, site.address)
@@ -171,6 +180,13 @@ class Board:
         """The boot time of the next thing that `tick` would do."""
         times = [time for time in (self.sites.next_wake(), self.rows.next_later()) if time is not None]
         return min(times) if times else None
+
+    def forbids(self, url: str) -> str:
+        """Why a normalised URL is never asked, "" where it may be."""
+        rule = self.settings.site_rule(host_of(url))
+        if rule is not None and rule.blocked:
+            return "a site rule blocks its host"
+        return "the exclude file forbids it" if self.exclusions.forbids(url) else ""
 
     def counts_of(self, row: Row) -> list[int]:
         """The counters that a row is counted in."""

@@ -11,10 +11,28 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Three clocks."""
+
+    @property
+    def boot_id(self) -> str:
+        """The name of this start of the machine."""
+        ...
+
+    def boot(self) -> float:
+        """Seconds since the machine started."""
+        ...
+
+    def utc(self) -> float:
+        """Epoch seconds."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class SystemClock:
     """The real clocks."""
 
     boot_id: str
@@ -28,9 +46,9 @@ class Clock:
         return time.time()
 
 
-def system_clock() -> Clock:
+def system_clock() -> SystemClock:
     """The clocks of this machine."""
-    return Clock(Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())
+    return SystemClock(Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())
 
 
 def utc_text(epoch: float) -> str:

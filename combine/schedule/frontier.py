@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from combine.errors import Rejected
+from combine.errors import Rejected, RetryLater
 from combine.schedule.board import REASON_LENGTH
 from combine.schedule.clock import epoch_of
 from combine.schedule.outcomes import OUTCOMES, Outcomes
@@ -25,8 +26,15 @@ from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
 
-#: A way to a URL: the number of the seed, the depth from it, the round.
-Way = tuple[int, int, str]
+
+class Way(NamedTuple):
+    """A way to a URL: the number of the seed, the depth from it, the round, and redirects on the way so far."""
+
+    seed: int
+    depth: int
+    since: str
+    hops: int = 0
+
 
 #: Better ways noted of a row in work; as many as a visit has scopes.
 WAYS = 16
@@ -82,62 +90,93 @@ class Frontier(Outcomes):
     def told(self, rows: Iterable[Row]) -> None:
         """idbd has the visits, durably: the rows go, and what was found on the way meanwhile is offered again."""
         # A row may have learned of better ways while idbd was told, so it is read again.
-        for row in [now for row in rows if (now := self.rows.again(row)) is not None]:
+        for row in [now for row in rows if (now := self.rows.again(row)) is not None and now.state == STORED]:
             self.delete(row)
             self._follow_up(row)
             self.settle_row(row)
 
+    # FORGET -----------------------------------------------------------------------------------------------------
+
+    def rows_to_forget(self, urls: Iterable[str]) -> list[Row]:
+        """The rows of URLs that are to be forgotten; raises RetryLater while one of them is in work."""
+        found = []
+        for url in urls:
+            site = self.site_named(site_of(url))
+            if site is None:
+                continue
+            for kind in ("page", "relink"):
+                row = self.rows.find(site.id, job_key(kind, url))
+                if row is not None and row.state in (LEASED, FETCHED, STORED):
+                    raise RetryLater(f"{url} is in work")
+                if row is not None:
+                    found.append(row)
+            self.settle(site)
+        return found
+
+    def forget(self, urls: Iterable[str]) -> None:
+        """Delete the rows of URLs; raises RetryLater while one of them is in work."""
+        for row in self.rows_to_forget(urls):
+            self.delete(row)
+            self.settle_row(row)
+
     # Better ways ------------------------------------------------------------------------------------------------
 
-    def note_way(self, row: Row, seed: int, depth: int, since: str) -> None:
+    def note_way(self, row: Row, way: Way) -> None:
         """Another way to a row's URL was found: when the row is told, its links are offered again for that one."""
         ways = _ways(row)
-        own = [(row.seed, row.depth, row.since)] if row.kind == "relink" else []
-        if len(ways) < WAYS and not any(self._covers(way, seed, depth, since) for way in own + ways):
-            row.relinks = json.dumps([*ways, (seed, depth, since)])
+        own = [_own_way(row)] if row.kind == "relink" else []
+        if len(ways) < WAYS and not any(self._covers(other, way) for other in own + ways):
+            row.relinks = json.dumps([*ways, way])
             self.rows.change("UPDATE job SET relinks = ? WHERE seq = ?", row.relinks, row.seq)
 
-    def offer_relink(self, url: str, seed: int, depth: int, since: str, target: str = "") -> None:
+    def offer_relink(self, url: str, way: Way, target: str = "") -> None:
         """Queue a job that offers a stored record's links again, for another seed or from fewer hops."""
         site = self.site_named(site_of(url), create=True)
         assert site is not None
         held = self.rows.find(site.id, job_key("relink", url))
         if held is not None:
-            self.note_way(held, seed, depth, since)
+            self.note_way(held, way)
         else:
-            line = jcf.dump_text(jcf.job(URL=url, SEED=self.seeds.get(seed).url, TO=target or None))
-            self.insert(url, "relink", 0, depth, seed, since, line)
+            line = jcf.job(URL=url, SEED=self.seeds.get(way.seed).url, TO=target or None, HOPS=way.hops or None)
+            self.insert(url, "relink", 0, way.depth, way.seed, way.since, jcf.dump_text(line))
         self.settle(site)
 
-    def _covers(self, way: Way, seed: int, depth: int, since: str) -> bool:
-        """Whether all that a way would bring is brought by another."""
-        one, other = self.seeds.get(way[0]), self.seeds.get(seed)
-        return one.scope_id == other.scope_id and one.left(way[1]) >= other.left(depth) and way[2] >= since
+    def _covers(self, way: Way, other: Way) -> bool:
+        """Whether all that another way would bring is brought by this one."""
+        if other.depth == 0 and way[:2] != other[:2]:  # what a seed redirects to is taken although it lies outside
+            return False
+        one, two = self.seeds.get(way.seed), self.seeds.get(other.seed)
+        is_as_wide = one.scope_id == two.scope_id and one.left(way.depth) >= two.left(other.depth)
+        return is_as_wide and way.since >= other.since
 
     def _follow_up(self, row: Row) -> None:
         """Go the better ways that were found while a row was in work."""
         ways = _ways(row)
         if is_more(self.scopes_now(row), row.scopes):  # its seed was widened, or it came nearer to one
-            ways.insert(0, (row.seed, row.depth, row.since))
+            ways.insert(0, _own_way(row))
         result = jcf.parse_text(row.result) if row.result else jcf.job()
         job = jcf.parse_text(row.line)
-        for seed, depth, since in ways:
-            if row.kind == "page" and epoch_of(since) > epoch_of(result.get("LAST")) > 0:
-                self._ask_again(row, job, result, seed, depth, since)
+        for way in ways:
+            if row.kind == "page" and epoch_of(way.since) > epoch_of(result.get("LAST")) > 0:
+                self._ask_again(row, job, result, way)
                 return
             if row.kind == "relink" or result.get("RECORD") or result.get("TO"):
-                self.offer_relink(job.url, seed, depth, since, result.get("TO") or job.get("TO"))
+                self.offer_relink(job.url, way, result.get("TO") or job.get("TO"))
 
-    def _ask_again(self, row: Row, job: Job, result: Job, seed: int, depth: int, since: str) -> None:
+    def _ask_again(self, row: Row, job: Job, result: Job, way: Way) -> None:
         """A page was asked for before the round began that has come to it meanwhile: it is asked for in that round."""
         known = {name: result.get(name) or None for name in VALIDATORS}
-        line = job.having(SEED=self.seeds.get(seed).url, **known)
-        self.insert(job.url, "page", row.prio, depth, seed, since, jcf.dump_text(line))
+        line = job.having(SEED=self.seeds.get(way.seed).url, **known)
+        self.insert(job.url, "page", row.prio, way.depth, way.seed, way.since, jcf.dump_text(line))
         again = self.rows.find(row.site, row.h)
         assert again is not None
-        for way in _ways(row):
-            self.note_way(again, *way)
+        for other in _ways(row):
+            self.note_way(again, other)
 
 
 def _ways(row: Row) -> list[Way]:
-    return [(seed, depth, since) for seed, depth, since in json.loads(row.relinks)] if row.relinks else []
+    return [Way(*way) for way in json.loads(row.relinks)] if row.relinks else []
+
+
+def _own_way(row: Row) -> Way:
+    return Way(row.seed, row.depth, row.since, jcf.parse_text(row.line).number("HOPS"))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from combine.errors import RecordError, Rejected, RetryLater
 from combine.schedule.board import IN_COLUMNS
 from combine.schedule.clock import epoch_of
-from combine.schedule.frontier import VALIDATORS, Frontier
+from combine.schedule.frontier import VALIDATORS, Frontier, Way
 from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Row, job_key
 from combine.schedule.scope import bare_host, seed_rule
 from combine.schedule.seeds import Seed
@@ -55,6 +55,11 @@ class Candidate:
     def left(self) -> float:
         """The hops left."""
         return self.seed.left(self.depth)
+
+    @property
+    def way(self) -> Way:
+        """How it came here."""
+        return Way(self.seed.id, self.depth, self.since, self.line.number("HOPS"))
 
 
 @dataclass(slots=True)
@@ -138,9 +143,9 @@ class Intake:
         frontier = self._frontier
         depth, hops, prio = self._bounded(line, "DEPTH"), self._bounded(line, "HOPS"), self._bounded(line, "PRIO", 9)
         is_seed = bool(line.get("SCOPE"))
-        if frontier.exclusions.forbids(url):
+        if why := frontier.forbids(url):
             if is_seed:
-                raise Rejected("the exclude file forbids it")
+                raise Rejected(why)
             return None
         seed = frontier.seeds.put(url, line) if is_seed else frontier.seeds.find(line.get("SEED"))
         if seed is None:
@@ -237,8 +242,10 @@ class Intake:
         offer.known += 1
         held = scopes_of(visit.get("SCOPES"))
         has_links = visit.get("RECORD") or visit.get("TO")
-        if has_links and candidate.left > held.get(str(seed.scope_id), -1.0):
-            frontier.offer_relink(candidate.url, seed.id, candidate.depth, candidate.since, visit.get("TO"))
+        is_start = candidate.depth == 0 and (visit.get("SEED") != seed.url or visit.number("DEPTH") > 0)
+        is_wider = candidate.left > held.get(str(seed.scope_id), -1.0)
+        if (has_links and is_wider) or (visit.get("TO") and is_start):
+            frontier.offer_relink(candidate.url, candidate.way, visit.get("TO"))
 
     def _merge(self, row: Row, candidate: Candidate, offer: Offer) -> None:
         """An offered job has a row: the better way to it counts."""
@@ -252,16 +259,18 @@ class Intake:
         held = frontier.seeds.get(row.seed)
         is_same_scope = held.scope_id == seed.scope_id
         is_wider = candidate.left > held.left(row.depth)
+        # What a seed redirects to is taken although it lies outside, so depth 0 is more than its hops left.
+        is_start = candidate.depth == 0 and (row.depth > 0 or row.seed != seed.id)
         if row.state in (LEASED, FETCHED, STORED):
-            if is_newer or not is_same_scope or is_wider:
-                frontier.note_way(row, seed.id, candidate.depth, candidate.since)
+            if is_newer or not is_same_scope or is_wider or is_start:
+                frontier.note_way(row, candidate.way)
             return
         can_pay = held.budget in frontier.seeds.spent and seed.budget not in frontier.seeds.spent
         is_nearer = candidate.left == held.left(row.depth) and (candidate.depth < row.depth or can_pay)
         if is_same_scope and (is_wider or is_nearer):
             self._rewrite(row, candidate)
-        elif not is_same_scope:
-            frontier.note_way(row, seed.id, candidate.depth, candidate.since)
+        elif not is_same_scope or is_start:
+            frontier.note_way(row, candidate.way)
         if is_newer or candidate.prio < row.prio:
             since = candidate.since if is_newer else row.since
             frontier.rows.change(
@@ -289,6 +298,8 @@ class Intake:
             jcf.dump_text(line), candidate.seed.id, candidate.depth, prio, since, row.seq,
         )  # fmt: skip
         if row.seed != candidate.seed.id:
+            if row.depth == 0:
+                frontier.note_way(row, Way(row.seed, row.depth, row.since, old.number("HOPS")))
             site = frontier.site(row.site)
             site.parked = False
             frontier.settle(site)

@@ -220,11 +220,11 @@ class Leases(Board):
         """The next rows of a site; those that the exclude file forbids by now are dead."""
         while True:
             rows = self.rows.ready(site.id, count, self.seeds.spent)
-            forbidden = [row for row in rows if self.exclusions.forbids(jcf.parse_text(row.line).url)]
+            forbidden = [(row, why) for row in rows if (why := self.forbids(jcf.parse_text(row.line).url))]
             if not forbidden:
                 return rows
-            for row in forbidden:
-                self.die(row, "excluded by the exclude file")
+            for row, why in forbidden:
+                self.die(row, why)
 
     def _open_lease(self, site: Site | None, holder: Holder, delay: float, now: float) -> Lease:
         until = now + politeness.lease_time(self.settings, delay)

@@ -194,8 +194,8 @@ def _visit_reason(visit: Job) -> str:
 
 
 def _unknown_reason(frontier: Frontier, url: str) -> str:
-    if frontier.exclusions.forbids(url):
-        return "the exclude file forbids it"
+    if why := frontier.forbids(url):
+        return why
     seeds = frontier.rows.db.execute("SELECT id FROM seed LIMIT 1000").fetchall()
     if not seeds:
         return "no seed was ever given"

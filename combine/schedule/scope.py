@@ -1,4 +1,4 @@
-"""What belongs to a harvest: the scopes of seeds, and the hosts and prefixes that are never asked.
+"""What belongs to a harvest: the scopes of seeds.
 
 A scope is a set of rules, and admits a URL that one of them admits. A rule is `host:NAME` (that host, scheme and a
 leading www. ignored), `domain:NAME` (a registrable domain and all below it) or `under:PREFIX`, with an optional include
@@ -11,20 +11,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from combine.errors import Rejected
-from combine.urls import host_of, registrable_domain
+from combine.urls import BadURL, host_of, normalise, registrable_domain
 
 KINDS = ("host", "domain", "under")
 
 
 @lru_cache(maxsize=1024)
-def _expression(text: str) -> re.Pattern[str]:
+def expression(text: str) -> re.Pattern[str]:
+    """A regular expression; raises Rejected where it is none."""
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise Rejected(f"{text!r} is no regular expression: {error}") from None
 
 
@@ -46,9 +47,9 @@ class Rule:
         else:
             inside = without_scheme(url).startswith(self.value)
         if inside and self.include:
-            inside = _expression(self.include).search(url) is not None
+            inside = expression(self.include).search(url) is not None
         if inside and self.exclude:
-            inside = _expression(self.exclude).search(url) is None
+            inside = expression(self.exclude).search(url) is None
         return inside
 
 
@@ -79,8 +80,8 @@ def load(text: str) -> Scope:
 
 def seed_rule(scope: str, url: str, include: str = "", exclude: str = "") -> Rule:
     """The rule of a seed's SCOPE: `host`, `domain`, or `under:PREFIX`; raises Rejected for another word."""
-    for expression in (include, exclude):
-        _expression(expression)
+    for pattern in (include, exclude):
+        expression(pattern)
     word, _, rest = scope.partition(":")
     host = host_of(url)
     if word == "host" and not rest:
@@ -88,7 +89,11 @@ def seed_rule(scope: str, url: str, include: str = "", exclude: str = "") -> Rul
     if word == "domain" and not rest:
         return Rule("domain", registrable_domain(host), include, exclude)
     if word == "under" and rest:
-        return Rule("under", without_scheme(rest), include, exclude)
+        try:
+            prefix = normalise(rest if "://" in rest else f"https://{rest}")
+        except BadURL as error:
+            raise Rejected(f"SCOPE={scope[:200]!r}: {error}") from None
+        return Rule("under", without_scheme(prefix), include, exclude)
     raise Rejected(f"SCOPE={scope!r}: it is host, domain or under:PREFIX")
 
 
@@ -100,48 +105,3 @@ def bare_host(host: str) -> str:
 def without_scheme(url: str) -> str:
     """A URL from its host on."""
     return url.partition("://")[2] or url
-
-
-@dataclass(frozen=True, slots=True)
-class Exclusions:
-    """The home's `exclude` file: what is never asked."""
-
-    hosts: frozenset[str] = frozenset()
-    prefixes: tuple[str, ...] = ()
-    host_expressions: tuple[re.Pattern[str], ...] = field(default=())
-    url_expressions: tuple[re.Pattern[str], ...] = field(default=())
-
-    def forbids(self, url: str) -> bool:
-        """Whether a normalised URL is one of those."""
-        host = host_of(url)
-        return (
-            host in self.hosts
-            or (bool(self.prefixes) and url.startswith(self.prefixes))
-            or any(expression.search(host) for expression in self.host_expressions)
-            or any(expression.search(url) for expression in self.url_expressions)
-        )
-
-
-def read_exclusions(text: str) -> Exclusions:
-    """Read the lines of an exclude file.
-
-    A line is a host, a URL prefix with its scheme, `HOST: expression` or `URL: expression`; # starts a comment. Raises
-    Rejected that names the line.
-    """
-    hosts, prefixes, on_host, on_url = set(), [], [], []
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        try:
-            if line.startswith("HOST:"):
-                on_host.append(_expression(line[5:].strip()))
-            elif line.startswith("URL:"):
-                on_url.append(_expression(line[4:].strip()))
-            elif line.startswith(("http://", "https://")):
-                prefixes.append(line)
-            else:
-                hosts.add(line.lower())
-        except Rejected as error:
-            raise Rejected(f"line {number} of the exclude file: {error}") from None
-    return Exclusions(frozenset(hosts), tuple(prefixes), tuple(on_host), tuple(on_url))

@@ -74,6 +74,8 @@ class Seeds:
             line.seconds("DELAY")
         limit = line.get("MAXDEPTH")
         maxdepth = line.number("MAXDEPTH") if limit else None
+        if maxdepth is not None and maxdepth < 0:
+            raise Rejected(f"MAXDEPTH={maxdepth} is below 0")
         old = self.find(url)
         scope = old.scope.widened([rule]) if old else Scope((rule,))
         if old is not None:

@@ -21,8 +21,19 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from combine.urls import BadURL, normalise, site_of
+
 UNRESOLVED, WAITING, DUE, LEASED, BLOCKED, EMPTY = "unresolved", "waiting", "due", "leased", "blocked", "empty"
 STATES = (UNRESOLVED, WAITING, DUE, LEASED, BLOCKED, EMPTY)
+
+
+def is_site(name: str) -> bool:
+    """Whether a name is that of a site: a host, with its port where that is not the scheme's own."""
+    try:
+        return any(site_of(normalise(f"{scheme}://{name}/")) == name for scheme in ("https", "http"))
+    except BadURL:
+        return False
+
 
 #: A block without an end: the operator's.
 FOREVER = float("inf")

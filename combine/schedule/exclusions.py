@@ -1,0 +1,107 @@
+"""What is never asked: the home's `exclude` file, and whether it can be read.
+
+A line is a host, `.domain` for a domain and all below it, the beginning of a URL with or without its scheme,
+`HOST: expression` or `URL: expression` (the historical forms); # starts a comment. A file that cannot be read, or holds
+a line that means nothing, is a reason to hand out nothing: nobody can say then what must not be asked.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from combine.errors import Rejected
+from combine.schedule.scope import expression, without_scheme
+from combine.urls import BadURL, host_of, normalise
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusions:
+    """Hosts, domains, beginnings of URLs and expressions."""
+
+    hosts: frozenset[str] = frozenset()
+    domains: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    any_scheme: tuple[str, ...] = ()
+    host_expressions: tuple[re.Pattern[str], ...] = ()
+    url_expressions: tuple[re.Pattern[str], ...] = ()
+
+    def forbids(self, url: str) -> bool:
+        """Whether a normalised URL is one of those."""
+        host = host_of(url)
+        return (
+            host in self.hosts
+            or (bool(self.domains) and f".{host}".endswith(self.domains))
+            or (bool(self.prefixes) and url.startswith(self.prefixes))
+            or (bool(self.any_scheme) and without_scheme(url).startswith(self.any_scheme))
+            or any(pattern.search(host) for pattern in self.host_expressions)
+            or any(pattern.search(url) for pattern in self.url_expressions)
+        )
+
+
+def read_exclusions(text: str) -> Exclusions:
+    """Read the lines of an exclude file; raises Rejected that names the line."""
+    found: dict[str, list[str]] = {"host": [], "domain": [], "prefix": [], "any": []}
+    patterns: dict[str, list[re.Pattern[str]]] = {"HOST": [], "URL": []}
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        word, colon, rest = line.partition(":")
+        try:
+            if colon and word in patterns:
+                patterns[word].append(expression(rest.strip()))
+            else:
+                kind, value = _meant(line)
+                found[kind].append(value)
+        except (Rejected, BadURL) as error:
+            raise Rejected(f"line {number} of the exclude file: {error}") from None
+    return Exclusions(
+        frozenset(found["host"]),
+        tuple(found["domain"]),
+        tuple(found["prefix"]),
+        tuple(found["any"]),
+        tuple(patterns["HOST"]),
+        tuple(patterns["URL"]),
+    )
+
+
+def _meant(line: str) -> tuple[str, str]:
+    """What a line without an expression means, in the form that URLs have."""
+    if "://" in line:
+        return "prefix", normalise(line)
+    if any(sign in line for sign in "/?:") and not line.startswith("["):
+        return "any", without_scheme(normalise(f"https://{line}"))
+    host = host_of(normalise(f"https://{line.removeprefix('.')}"))
+    return ("domain", f".{host}") if line.startswith(".") else ("host", host)
+
+
+class ExcludeFile:
+    """The exclude file of a home, read again when it changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self.exclusions = Exclusions()
+        self.fault = ""  # why nothing may be handed out, in a sentence
+
+    def look(self) -> Exclusions:
+        """The exclusions as they are now; those of the last good file where `fault` says what is wrong."""
+        try:
+            facts = self._path.stat()
+            stamp = (facts.st_mtime_ns, facts.st_size)
+            if stamp != self._stamp or self.fault:
+                self.exclusions = read_exclusions(self._path.read_text("utf-8"))
+            self._stamp, self.fault = stamp, ""
+        except FileNotFoundError:
+            self._stamp, self.fault, self.exclusions = None, "", Exclusions()
+        except (Rejected, OSError, UnicodeError) as error:
+            sentence = f"{error}" if isinstance(error, Rejected) else f"the exclude file cannot be read: {error}"
+            if sentence != self.fault:
+                log.error("%s; nothing is handed out until it is mended", sentence)
+            self.fault = sentence
+        return self.exclusions
