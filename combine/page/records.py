@@ -17,7 +17,7 @@ from formats.wir import Record, join, record
 _PASSING = tuple(
     (
         "FETCH LEASE ADDR DELAY VIA DEPTH NRT PRIO SINCE FTIME ETAG LMOD TYP HOPS ELSE BATCH BUDGET END TOOK OUTCOME "
-        "STATUS REASON AFTER DUE DIGEST"
+        "STATUS REASON AFTER DUE DIGEST SCOPES"
     ).split()
 )
 
