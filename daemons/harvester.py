@@ -5,6 +5,7 @@ Calls   scheduler TAKE, DONE, and ADD for a robots.txt that lies on another site
 Keeps   in memory the leases it holds; hrf/tmp/harvester-N-* is the batch being written.
 Fails   at SIGTERM it finishes or gives up the requests under way, publishes, and hands the rest back unasked.
 Limits  one request at a time to a site; `harvest.sites` sites at once; a body over `harvest.spill_bytes` lies on disk.
+Size:   the life of the process and what its leases report stand together, so that the order at the end can be seen.
 """
 
 from __future__ import annotations
