@@ -52,6 +52,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Care": {
         "doctor": ("doctor", "Check the home, the machine and the settings, and name remedies."),
         "log": ("status", "Print the events that the daemons noted."),
+        "check": ("check", "Judge cases of your own, a JSON line each, as the harvest would."),
     },
 }
 
