@@ -162,7 +162,7 @@ class World:
         self.commit()
         return jobs
 
-    def done(self, job: Job, outcome: str = "ok", end: bool = True, **params: str | int | None) -> bool:
+    def done(self, job: Job, outcome: str = "ok", end: bool = True, **params: Any) -> bool:
         """DONE of one job, and by itself the END of its lease."""
         line = jcf.job(URL=job.url, FETCH=job.fetch, LEASE=job.get("LEASE"), OUTCOME=outcome or None)
         if outcome not in ("", "failed"):
@@ -178,7 +178,7 @@ class World:
         self.frontier.done(jcf.job(LEASE=job.get("LEASE"), END="1"))
         self.commit()
 
-    def stored(self, job: Job, outcome: str = "ok", tell: bool = True, **params: str | int | None) -> None:
+    def stored(self, job: Job, outcome: str = "ok", tell: bool = True, **params: Any) -> None:
         """STORED of one job; a page that is ok has a record."""
         line = jcf.job(URL=job.url, FETCH=job.fetch, OUTCOME=outcome, RECORD="1" if outcome == "ok" else None)
         self.frontier.stored(line.having(**params))
@@ -199,7 +199,7 @@ class World:
         self.commit()
         return bool(rows)
 
-    def fetch(self, url: str, outcome: str = "ok", **params: str | int | None) -> Job:
+    def fetch(self, url: str, outcome: str = "ok", **params: Any) -> Job:
         """Bring one queued URL all the way to its visit."""
         for _ in range(1000):
             for job in (jobs := self.take()):
