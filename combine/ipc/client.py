@@ -81,7 +81,7 @@ class Client:
     ) -> None:
         self.close()
 
-    def call(self, verb: str, lines: Iterable[Job] = (), text: str = "") -> Reply:
+    def call(self, verb: str, lines: Iterable[Job | bytes] = (), text: str = "") -> Reply:
         """Ask and wait for the answer; raises RetryLater, Rejected or WireError."""
         request = dump(message(verb, lines, text))
         is_fresh = self._socket is None
@@ -151,7 +151,7 @@ def _left(deadline: float) -> float:
 
 
 def _is_away(service: str, error: Exception) -> RetryLater:
-    return RetryLater(f"{service} is away ({error or type(error).__name__})")
+    return RetryLater(f"{service} is away ({str(error) or type(error).__name__})")
 
 
 class _Wire(asyncio.Protocol):
@@ -218,7 +218,7 @@ class AsyncClient:
         self._wire: _Wire | None = None
         self._turn = asyncio.Lock()
 
-    async def call(self, verb: str, lines: Iterable[Job] = (), text: str = "") -> Reply:
+    async def call(self, verb: str, lines: Iterable[Job | bytes] = (), text: str = "") -> Reply:
         """Ask and await the answer; raises RetryLater, Rejected or WireError."""
         request = dump(message(verb, lines, text))
         async with self._turn:

@@ -48,9 +48,9 @@ class Message:
         return jobs
 
 
-def message(word: str, lines: Iterable[Job] = (), text: str = "") -> Message:
-    """A message of these JCF lines."""
-    return Message(word, text, tuple(jcf.dump(line) for line in lines))
+def message(word: str, lines: Iterable[Job | bytes] = (), text: str = "") -> Message:
+    """A message of these JCF lines, of which some may be written already."""
+    return Message(word, text, tuple(line if isinstance(line, bytes) else jcf.dump(line) for line in lines))
 
 
 def dump(value: Message) -> bytes:

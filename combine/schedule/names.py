@@ -66,7 +66,7 @@ async def look_up(host: str, refusal: Callable[[str, str], str]) -> Answer:
             reason=f"the name {host} has no address ({error.strerror})", no_such_name=error.errno in _NO_SUCH_NAME
         )
     except (OSError, UnicodeError, TimeoutError) as error:
-        return Answer(reason=f"the name {host} could not be looked up ({error or 'time-out'})")
+        return Answer(reason=f"the name {host} could not be looked up ({str(error) or 'time-out'})")
     return _judge(host, [str(entry[4][0]) for entry in found], refusal)
 
 

@@ -2,60 +2,94 @@
 
 A link that was acknowledged a moment ago, for the same seed, round and scope and from no more hops, is not sent again:
 the row or the visit that the scheduler answered for still stands. Relink jobs pass by this memory, since they exist to
-offer again. Bounded, and forgotten after a while.
+offer again, and so do redirects. Bounded, and forgotten after a while.
+
+Of forty links on a page some four are sent, so the others never become a line. A line is put together as text: what
+all links of a page share is written once, and a normalised URL holds nothing that JCF would encode.
 """
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from combine.services import MESSAGE_LINES
+from formats import jcf
 from formats.jcf import Job
 
 #: Links remembered, and seconds for which.
 REMEMBERED, REMEMBER_S = 50_000, 60.0
 
+#: A job with the URLs that its page leads to; true for what it redirects to.
+Targets = tuple[Job, dict[str, bool]]
+
+#: Seed, round and scope.
+Round = tuple[str, str, str]
+
+_FARTHEST = 1 << 60
+_NO_LINE = (_FARTHEST, b"")
+
 
 class Offers:
     """Gathers ADD lines and sends them; `call` asks the scheduler and raises nothing but what ends the parser."""
 
-    def __init__(self, call: Callable[[list[Job]], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, call: Callable[[list[bytes]], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._call, self._clock = call, clock
-        self._sent: dict[tuple[str, str, str, str], int] = {}
+        self._sent: defaultdict[Round, dict[str, int]] = defaultdict(dict)  # by URL, the depth
         self._since = 0.0
 
-    def send(self, offered: Iterable[tuple[Job, list[Job]]]) -> None:
+    def send(self, offered: Iterable[Targets]) -> None:
         """Offer the links of jobs; when this returns, all are acknowledged."""
         self._forget()
-        lines: dict[tuple[str, str, str, str], Job] = {}
-        for job, links in offered:
+        redirects: list[bytes] = []
+        lines: dict[tuple[Round, str], tuple[int, bytes]] = {}
+        for job, targets in offered:
             round_ = (job.get("SEED"), job.get("SINCE"), _scope(job))
-            for line in links:
-                key = (line.url, *round_)
-                depth = line.number("DEPTH")
-                known = self._sent.get(key)
-                if line.get("HOPS") or ((known is None or depth < known) and self._is_better(lines.get(key), depth)):
-                    lines[key] = line
-        todo = list(lines.items())
-        for start in range(0, len(todo), MESSAGE_LINES):
-            part = todo[start : start + MESSAGE_LINES]
-            self._call([line for _, line in part])
-            self._sent.update((key, line.number("DEPTH")) for key, line in part)
+            sent, depth = self._sent[round_], job.number("DEPTH") + 1
+            link, redirect = _line_of(job)
+            for url, is_redirect in targets.items():
+                if is_redirect:
+                    redirects.append(redirect(url))
+                elif depth < sent.get(url, _FARTHEST) and depth < lines.get((round_, url), _NO_LINE)[0]:
+                    lines[round_, url] = (depth, link(url))
+        self._send(redirects)
+        self._send([line for _, line in lines.values()])
+        for (round_, url), (depth, _) in lines.items():
+            self._sent[round_][url] = depth
 
-    def send_again(self, links: list[Job]) -> None:
+    def send_again(self, offered: Iterable[Targets]) -> None:
         """Offer links whatever was sent before."""
-        for start in range(0, len(links), MESSAGE_LINES):
-            self._call(links[start : start + MESSAGE_LINES])
+        lines: list[bytes] = []
+        for job, targets in offered:
+            link, redirect = _line_of(job)
+            lines += [redirect(url) if is_redirect else link(url) for url, is_redirect in targets.items()]
+        self._send(lines)
+
+    def _send(self, lines: list[bytes]) -> None:
+        for start in range(0, len(lines), MESSAGE_LINES):
+            self._call(lines[start : start + MESSAGE_LINES])
 
     def _forget(self) -> None:
         now = self._clock()
-        if now - self._since > REMEMBER_S or len(self._sent) > REMEMBERED:
+        if now - self._since > REMEMBER_S or sum(map(len, self._sent.values())) > REMEMBERED:
             self._sent.clear()
             self._since = now
 
-    def _is_better(self, held: Job | None, depth: int) -> bool:
-        return held is None or depth < held.number("DEPTH")
+
+def _line_of(job: Job) -> tuple[Callable[[str], bytes], Callable[[str], bytes]]:
+    """Writes the ADD line of a URL that a job's page links to, and of one that it redirects to."""
+    depth, hops = job.number("DEPTH"), job.number("HOPS")
+    kept = {name: job.get(name) or None for name in ("TAG", "SINCE", "HDB")}
+    shared = jcf.dump_text(jcf.job(SEED=job.get("SEED"), VIA=job.url, **kept)).removeprefix(jcf.VERSION)
+
+    def line(url: str, way: str) -> bytes:
+        return f'{jcf.VERSION} URL="{url}"{shared} {way}'.encode()
+
+    return (
+        lambda url: line(url, f'DEPTH="{depth + 1}"'),
+        lambda url: line(url, f'DEPTH="{depth}" HOPS="{hops + 1}"'),
+    )
 
 
 def _scope(job: Job) -> str:
