@@ -13,10 +13,14 @@ import ipaddress
 import re
 import tomllib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from combine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from combine.urls import Options
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -99,6 +103,36 @@ class Scheduler:
 
 
 @dataclass(frozen=True, slots=True)
+class Urls:
+    """What the normal form of a URL leaves out beyond the standards: each may merge two pages into one, or lose one."""
+
+    server_aliases: tuple[str, ...] = ()  # lines `preferred alias1 alias2 …` of hosts, or host:port
+    session_parameters: tuple[str, ...] = ()  # dropped from query and path; once sessionid, jsessionid, PHPSESSID, …
+    repeated_parameters: str = "keep"  # keep; pairs: equal ones stand once; names: the first of each name stands
+    single_slashes: bool = False  # runs of slashes in the path become one
+
+    def options(self) -> Options | None:
+        """What `normalise` takes; None where the normal form is the standards'."""
+        return None if self == _PLAIN_URLS else _options(self)
+
+
+_PLAIN_URLS = Urls()
+
+
+@lru_cache(maxsize=8)
+def _options(urls: Urls) -> Options:
+    # Loaded when first needed: most homes have no such settings.
+    from combine.urls import Options, aliases
+
+    return Options(
+        aliases(urls.server_aliases),
+        frozenset(urls.session_parameters),
+        urls.repeated_parameters,
+        urls.single_slashes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """What a parser may spend on a page."""
 
@@ -164,6 +198,7 @@ class Settings:
     harvest: Harvest = field(default_factory=Harvest)
     politeness: Politeness = field(default_factory=Politeness)
     scheduler: Scheduler = field(default_factory=Scheduler)
+    urls: Urls = field(default_factory=Urls)
     page: Page = field(default_factory=Page)
     keep: Keep = field(default_factory=Keep)
     supervise: Supervise = field(default_factory=Supervise)
@@ -243,6 +278,7 @@ def known_keys() -> list[tuple[str, str, Any]]:
 def _check_meaning(settings: Settings, path: Path) -> None:
     if settings.politeness.mode not in ("fixed", "auto"):
         raise ConfigError(f'{path}: politeness.mode is "fixed" or "auto", not "{settings.politeness.mode}"')
+    _check_urls(settings.urls, path)
     if settings.keep.raw not in ("hrf", "none"):
         raise ConfigError(f'{path}: keep.raw is "hrf" or "none", not "{settings.keep.raw}"')
     if not re.fullmatch(r"[A-Za-z_-]+", settings.agent.name):
@@ -256,6 +292,16 @@ def _check_meaning(settings: Settings, path: Path) -> None:
                 ipaddress.ip_network(entry, strict=False)
             except ValueError:
                 raise ConfigError(f'{path}: harvest.allow_private holds "{entry}", which is no network') from None
+
+
+def _check_urls(urls: Urls, path: Path) -> None:
+    if urls.repeated_parameters not in ("keep", "pairs", "names"):
+        said = urls.repeated_parameters
+        raise ConfigError(f'{path}: urls.repeated_parameters is "keep", "pairs" or "names", not "{said}"')
+    try:
+        urls.options()
+    except ValueError as error:
+        raise ConfigError(f"{path}: urls.server_aliases: {error}") from None
 
 
 def _list_of_tables(value: Any, path: Path) -> list[dict[str, Any]]:

@@ -4,7 +4,8 @@ Parsing and resolving follow the WHATWG URL standard (ada). On top of it `normal
 see or what RFC 3986 calls equivalent: the fragment, the default port, letter case of scheme and host, dot segments, an
 empty path, percent-encoded unreserved characters in the path, lower-case hex digits there. It leaves alone whatever
 might name another resource: order and text of the query, an empty query, doubled slashes, letter case of the path, a
-trailing dot of the host. Invariant: `normalise(normalise(u)) == normalise(u)`.
+trailing dot of the host. `Options` goes further where an operator wants it: off by default, for each of them may merge
+two pages or lose one. Invariant, with and without options: `normalise(normalise(u)) == normalise(u)`.
 This module never does I/O; the public suffix list comes with its library.
 """
 
@@ -12,7 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from types import MappingProxyType
 
 import ada_url
 from publicsuffixlist import PublicSuffixList
@@ -30,6 +34,7 @@ _UNRESERVED = {
     for character in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 }
 _PARTS = re.compile(r"(https?)://([^/?#]*)([^?#]*)(.*)", re.DOTALL)
+_SLASHES = re.compile("//+")
 _DEFAULT_PORT = {"http": ":80", "https": ":443"}
 #: First characters of references that depend on more of the base than its directory; blanks are cut before they count.
 #: `http:?x` does so too, strange to say: hence the look for a colon without slashes.
@@ -50,7 +55,70 @@ def resolve(base: str, href: str) -> str | None:
     return _join(base, href)
 
 
-def normalise(url: str, limit_bytes: int = LIMIT_BYTES) -> str:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What Combine's old normaliser did beyond the standards. Invariant: a host of `aliases` is no value of it."""
+
+    aliases: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # host, or host:port → preferred
+    session_parameters: frozenset[str] = frozenset()  # dropped, `name=…` in the query and `;name=…` in the path
+    repeated_parameters: str = "keep"  # or `pairs`: equal ones once; or `names`: the first of each name
+    single_slashes: bool = False  # runs of slashes in the path become one
+
+    def applied(self, scheme: str, authority: str, path: str, query: str) -> str:
+        """The URL of these parts as the options want it; the query comes with its question mark."""
+        authority = self.aliases.get(authority, authority)
+        if self.session_parameters and ";" in path:
+            head, *parameters = re.split("(;[^;/]*)", path)
+            path = head + "".join(part for part in parameters if not self._is_session(part))
+        if self.single_slashes and "//" in path:
+            path = _SLASHES.sub("/", path)
+        if len(query) > 1 and (self.session_parameters or self.repeated_parameters != "keep"):
+            query = self._cleaned(query)
+        return f"{scheme}://{authority}{path}{query}"
+
+    def _is_session(self, part: str) -> bool:
+        return part.startswith(";") and part[1:].partition("=")[0] in self.session_parameters
+
+    def _cleaned(self, query: str) -> str:
+        parts = query[1:].split("&")
+        kept: dict[object, str] = {}
+        for number, part in enumerate(parts):
+            name = part.partition("=")[0]
+            if name in self.session_parameters:
+                continue
+            key = {"pairs": part, "names": name}.get(self.repeated_parameters) if part else None
+            kept.setdefault(number if key is None else key, part)
+        if len(kept) == len(parts):
+            return query
+        return "?" + "&".join(kept.values()) if kept else ""
+
+
+def aliases(lines: Iterable[str]) -> dict[str, str]:
+    """The table of aliases from lines `preferred alias1 alias2 …`; raises BadURL for a name that stands twice."""
+    table: dict[str, str] = {}
+    names: set[str] = set()
+    for line in lines:
+        preferred, *others = line.lower().split() or [""]
+        for name in (preferred, *others):
+            if name in names:
+                raise BadURL(f"{name} stands twice among the aliases")
+            if not name or _site_name(name) != name:
+                raise BadURL(f"{name!r} is no host among the aliases")
+            names.add(name)
+        table.update(dict.fromkeys(others, preferred))
+    return table
+
+
+def _site_name(text: str) -> str:
+    """The host, with its port, in its normal form; "" where the text is something else."""
+    try:
+        match = _PARTS.match(ada_url.normalize_url(f"http://{text}/"))
+    except ValueError:
+        return ""
+    return match[2] if match and "@" not in text and match[3] == "/" and not match[4] else ""
+
+
+def normalise(url: str, limit_bytes: int = LIMIT_BYTES, options: Options | None = None) -> str:
     """Put an http(s) URL into its normal form; raises BadURL for every other URL and for what is none."""
     try:
         href: str = ada_url.normalize_url(url)
@@ -64,6 +132,11 @@ def normalise(url: str, limit_bytes: int = LIMIT_BYTES) -> str:
         raise BadURL("a URL with a user name or password is not taken; leave them out")
     query = rest.partition("#")[0]
     normal = f"{scheme}://{authority}{_plain_path(path) if '%' in path else path}{query}"
+    if options is not None:
+        cleaned = options.applied(scheme, authority, _plain_path(path) if "%" in path else path, query)
+        if cleaned != normal:
+            # What is left may have a new dot segment: `/a/.;sid=1/b`.
+            return normalise(cleaned, limit_bytes, options)
     # Serialised URLs are ASCII, so characters are bytes.
     if len(normal) > limit_bytes:
         raise BadURL(f"the URL has {len(normal)} bytes, more than the limit of {limit_bytes}")

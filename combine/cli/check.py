@@ -135,7 +135,8 @@ def _robots_tag(case: Case) -> dict[str, Any]:
 def _url(case: Case) -> dict[str, Any]:
     href = resolve(case.text("base", ""), case.text("url"))
     try:
-        normal = None if href is None else normalise(href)
+        options = case.settings.urls.options()
+        normal = None if href is None else normalise(href, case.settings.scheduler.url_bytes, options)
     except BadURL:
         normal = None
     return {"href": href, "normal": normal}

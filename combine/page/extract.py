@@ -21,7 +21,7 @@ from combine.page.feeds import read_xml
 from combine.page.html import Document, Reference, read
 from combine.page.labels import decode as decode_text
 from combine.page.mime import is_nosniff
-from combine.page.references import link_header, refresh, urls_in
+from combine.page.references import in_encoding, link_header, refresh, urls_in
 from combine.page.rights import rights
 from combine.page.sniff import Sniffed, sniff
 from combine.urls import resolve
@@ -79,7 +79,7 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
     tags = harvest.all("x-robots-tag")
     title = found.title or ""
     declared = _declared_language(harvest, found)
-    links, canonical = _links(harvest, url, found, limits.links)
+    links, canonical = _links(harvest, url, found, charset if sniffed.type in _HTML else "", limits.links)
     return Page(
         url=url,
         type=sniffed.type,
@@ -141,7 +141,7 @@ def _as_utf8(body: bytes, encoding: str, skip: int) -> bytes:
     return decode_text(body[skip:], encoding).encode("utf-8", "replace")
 
 
-def _links(harvest: Harvest, url: str, document: Document, limit: int) -> tuple[tuple[Link, ...], str]:
+def _links(harvest: Harvest, url: str, document: Document, charset: str, limit: int) -> tuple[tuple[Link, ...], str]:
     """The links of header and page in this order, and the canonical URL."""
     found: dict[tuple[str, str], Link] = {}
     base = url
@@ -151,6 +151,10 @@ def _links(harvest: Harvest, url: str, document: Document, limit: int) -> tuple[
     of_page = len(found)
     refreshes = (refresh(content) for name, content in document.equivalents if name == "refresh")
     document.references.extend(Reference("refresh", target[1]) for target in refreshes if target and target[1])
+    if charset not in ("", "UTF-8"):
+        for reference in document.references:
+            if not reference.href.isascii():
+                reference.href = in_encoding(reference.href, charset)
     _resolve(document.references, base, found, limit)
     links = tuple(found.values())
     # What the page itself says of its canonical URL goes before what its header says.

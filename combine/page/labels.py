@@ -106,6 +106,40 @@ def decode(body: bytes, encoding: str) -> str:
     return body.decode(_CODECS.get(encoding, encoding), "replace")
 
 
+def query_bytes(text: str, encoding: str) -> bytes:
+    """Write text in an encoding, by its WHATWG name, for the query of a URL.
+
+    A character that it does not have becomes its number, as in forms: `&#8224;`, percent-encoded. Encodings that are
+    for reading only (UTF-16, replacement) write UTF-8.
+    """
+    if encoding in ("UTF-8", "UTF-16LE", "UTF-16BE", "replacement"):
+        return text.encode("utf-8", "replace")
+    if encoding.startswith(("windows-", "x-user")):
+        return codecs.charmap_encode(text, _NUMBER, _numbers(encoding))[0]
+    if encoding == "GBK":
+        # Read as gb18030, but written without its four-byte forms, and with the one byte of the Euro sign.
+        return b"\x80".join(part.encode("gbk", _NUMBER) for part in text.split("€"))
+    if encoding in _JAPANESE:
+        text = text.replace("\u2212", "\uff0d")
+    return text.encode(_CODECS.get(encoding, encoding), _NUMBER)
+
+
+def _as_number(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    characters = error.object[error.start : error.end]
+    return "".join(f"%26%23{ord(character)}%3B" for character in characters), error.end
+
+
+_NUMBER = "combine.number"
+codecs.register_error(_NUMBER, _as_number)
+_JAPANESE = frozenset({"EUC-JP", "ISO-2022-JP", "Shift_JIS"})
+
+
+@cache
+def _numbers(encoding: str) -> dict[int, int]:
+    return {ord(character): number for number, character in enumerate(_single_bytes(encoding)) if character != "\ufffd"}
+
+
 @cache
 def _single_bytes(encoding: str) -> str:
     """The 256 characters of an encoding: the standard's windows ones keep the C1 controls, Python's do not."""

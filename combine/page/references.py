@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from combine.page.labels import query_bytes
+
 #: WHATWG HTML, "shared declarative refresh steps": digits, a separator, then perhaps `url=`, perhaps quotes.
 _REFRESH = re.compile(
     r"""[\t\n\f\r ]*(?:([0-9]+)|(?=\.))[0-9.]*(?:(?=[;,\t\n\f\r ])[\t\n\f\r ]*[;,]?[\t\n\f\r ]*(.*))?""", re.DOTALL
@@ -20,6 +22,9 @@ _TEXT_URL = re.compile(r"""https?://[^\s<>"'`\\^{|}\x00-\x20]+""", re.IGNORECASE
 _LINK = re.compile(r'[\s,]*+<([^>]*)>((?:[^",]|"(?:[^"\\]|\\.)*+(?:"|\Z))*+)', re.DOTALL)
 _LINK_PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*+)"?|([^;"\s]*)))?', re.DOTALL)
 _FOLD = re.compile(r"\r?\n[ \t]+")
+_NOT_ASCII = re.compile("[^\x00-\x7f]+")
+#: How a byte stands in a query (URL standard: the special-query percent-encode set).
+_IN_QUERY = [f"%{byte:02X}" if byte < 0x21 or byte > 0x7E or byte in b"\"#'<>" else chr(byte) for byte in range(256)]
 _PUNCTUATION = ".,;:!?*_~"
 _CLOSING = {")": "(", "]": "["}
 
@@ -71,6 +76,19 @@ def link_header(value: str) -> list[tuple[str, str]]:
                 break
         found.extend((match[1].strip(), word) for word in rel.split() or [""])
     return found
+
+
+def in_encoding(reference: str, encoding: str) -> str:
+    """A reference with its query as a page in this encoding means it: URLs carry bytes, and those are the page's.
+
+    What the encoding does not have is a number, as in forms (URL standard, 5.2: percent-encode after encoding).
+    """
+    head, mark, rest = reference.partition("?")
+    if not mark or rest.isascii() or "#" in head:
+        return reference
+    query, hash_mark, fragment = rest.partition("#")
+    query = _NOT_ASCII.sub(lambda run: "".join([_IN_QUERY[byte] for byte in query_bytes(run[0], encoding)]), query)
+    return head + mark + query + hash_mark + fragment
 
 
 def urls_in(text: str, limit: int) -> list[str]:

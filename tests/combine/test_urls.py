@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 from typing import Any
 
 import ada_url
@@ -11,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from combine.urls import BadURL, host_of, normalise, record_id, registrable_domain, resolve, site_of
+from combine.config import Urls, load
+from combine.errors import ConfigError
+from combine.urls import BadURL, Options, host_of, normalise, record_id, registrable_domain, resolve, site_of
 from tests.conformance import CONFORMANCE, needs_conformance
 
 NORMAL = [
@@ -139,6 +142,75 @@ def test_a_remembered_reference_is_the_resolved_one(base: str, href: str) -> Non
     except ValueError:
         expected = None
     assert expected == resolve(whole, href)
+
+
+WIDE: dict[str, Any] = {
+    "server_aliases": ("www.a.example a.example A.example:8080", "b.example c.example"),
+    "session_parameters": ("sid", "PHPSESSID", "jsessionid"),
+    "repeated_parameters": "pairs",
+    "single_slashes": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "url", "expected"),
+    [
+        ({}, "http://a.example/x?a=1", "http://www.a.example/x?a=1"),
+        ({}, "http://a.example:8080/x", "http://www.a.example/x"),
+        ({}, "http://a.example:81/x", "http://a.example:81/x"),
+        ({}, "http://x.a.example/", "http://x.a.example/"),
+        ({}, "https://c.example/", "https://b.example/"),
+        ({}, "http://d.example/?a=1&sid=2&b", "http://d.example/?a=1&b"),
+        ({}, "http://d.example/?sid=2&PHPSESSID", "http://d.example/"),
+        ({}, "http://d.example/?SID=2&xsid=3", "http://d.example/?SID=2&xsid=3"),
+        ({}, "http://d.example/a;jsessionid=1;v=2/b;jsessionid=3?", "http://d.example/a;v=2/b?"),
+        ({}, "http://d.example/a/.;sid=1/b", "http://d.example/a/b"),
+        ({}, "http://d.example/a//..;sid=1/b", "http://d.example/b"),
+        ({}, "http://d.example/?a=1&b=2&a=1&a=3", "http://d.example/?a=1&b=2&a=3"),
+        ({"repeated_parameters": "names"}, "http://d.example/?a=1&b=2&a=1&a=3", "http://d.example/?a=1&b=2"),
+        ({"repeated_parameters": "keep"}, "http://d.example/?a&&a&sid", "http://d.example/?a&&a"),
+        ({}, "http://d.example/?&&", "http://d.example/?&&"),
+        ({}, "http://d.example//a///b?c=//", "http://d.example/a/b?c=//"),
+        ({}, "http://d.example/%7Ea#x", "http://d.example/~a"),
+    ],
+)
+def test_options(changes: dict[str, Any], url: str, expected: str) -> None:
+    options = Urls(**{**WIDE, **changes}).options()
+    assert expected == normalise(url, options=options) == normalise(expected, options=options)
+
+
+def test_options_are_off_where_nobody_sets_them() -> None:
+    assert Urls().options() is None
+    url = "http://a.example//x;sid=1?a=1&a=1&PHPSESSID=2"
+    assert url == normalise(url) == normalise(url, options=Options())
+
+
+@given(
+    st.text(alphabet="ab/.;=&?si%2eD", max_size=30),
+    st.sampled_from(["a.example", "c.example", "a.example:8080"]),
+    st.sampled_from(["keep", "pairs", "names"]),
+)
+def test_options_are_idempotent_too(text: str, host: str, repeated: str) -> None:
+    options = Urls(**{**WIDE, "session_parameters": ("s", "i"), "repeated_parameters": repeated}).options()
+    once = normalise(f"http://{host}/{text}", options=options)
+    assert once == normalise(once, options=options) == normalise(once)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('server_aliases = ["a.example b.example", "b.example c.example"]', "b.example stands twice"),
+        ('server_aliases = ["http://a.example b.example"]', "no host"),
+        ('server_aliases = ["a.example b.example/x"]', "no host"),
+        ('server_aliases = ["a.example [::1"]', "no host"),
+        ('server_aliases = [""]', "no host"),
+        ('repeated_parameters = "some"', '"keep", "pairs" or "names"'),
+    ],
+)
+def test_bad_options(line: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "combine.toml").write_text(f"[urls]\n{line}\n")
+    with pytest.raises(ConfigError, match=reason):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize(

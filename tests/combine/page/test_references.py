@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from combine.page.references import candidates, link_header, refresh, urls_in
+from combine.page.labels import encoding_for
+from combine.page.references import candidates, in_encoding, link_header, refresh, urls_in
+from combine.urls import resolve
 from tests.conformance import CONFORMANCE, needs_conformance
 
 
@@ -61,6 +63,46 @@ def test_link_header_vectors() -> None:
 )
 def test_broken_link_headers_are_passed_over(value: str) -> None:
     assert all(isinstance(uri, str) for uri, _ in link_header(value))
+
+
+#: Rows that come out otherwise: both are about what no page holds.
+UNUSUAL = {
+    ("\x0eA", "iso-2022-jp"): "a shift control is not text; ASCII is left alone",
+    ("\ue5e5", "gb18030"): "a character for private use, which the codec has",
+}
+
+
+@needs_conformance
+def test_queries_in_the_encoding_of_the_page() -> None:
+    rows = json.loads((CONFORMANCE / "url" / "wpt_percent-encoding.json").read_text())
+    wrong = set()
+    for row in rows:
+        for label, expected in row["output"].items() if isinstance(row, dict) else ():
+            if f"http://a.example/?{expected}" != resolve(
+                "", in_encoding("http://a.example/?" + row["input"], encoding_for(label))
+            ):
+                wrong.add((row["input"], label))
+    assert set(UNUSUAL) == wrong
+
+
+@pytest.mark.parametrize(
+    ("reference", "encoding", "expected"),
+    [
+        ("/é?é#é", "windows-1252", "/é?%E9#é"),
+        ("?a=é&b='é", "ISO-8859-2", "?a=%E9&b='%E9"),
+        ("?€", "GBK", "?%80"),
+        ("?\U00020000", "GBK", "?%26%23131072%3B"),
+        ("?あ", "Shift_JIS", "?%82%A0"),
+        ("?あ", "UTF-16LE", "?%E3%81%82"),
+        ("?あ\ud800", "replacement", "?%E3%81%82?"),
+        ("?\uf780", "x-user-defined", "?%80"),
+        ("é#?é", "windows-1252", "é#?é"),
+        ("é", "windows-1252", "é"),
+        ("?\x81é", "windows-1252", "?%81%E9"),
+    ],
+)
+def test_references_in_an_encoding(reference: str, encoding: str, expected: str) -> None:
+    assert expected == in_encoding(reference, encoding)
 
 
 @pytest.mark.parametrize(
