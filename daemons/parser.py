@@ -31,7 +31,7 @@ from combine.keep.slots import Slot
 from combine.keep.spool import Batch, Marks, Spool, raw_place
 from combine.keep.store import WirStore
 from combine.page.fate import REMOVE
-from combine.page.lesson import WRITE, Lesson, learn, links_of, offers
+from combine.page.lesson import WRITE, Lesson, learn, links_of, targets
 from combine.schedule.offers import Offers
 from combine.services import MESSAGE_LINES
 from combine.urls import record_id
@@ -206,7 +206,7 @@ class Parser:
         for lesson in settled:
             self._keep(lesson)
         most = self._settings.scheduler.links_page
-        self._offers.send((lesson.harvest.job, offers(lesson.harvest.job, lesson.links, most)) for lesson in settled)
+        self._offers.send((lesson.harvest.job, targets(lesson.harvest.job, lesson.links, most)) for lesson in settled)
         self._work.lines += [lesson.stored() for lesson in settled]
 
     def _learn(self, batch: Batch, offset: int, length: int, harvest: Harvest) -> Lesson | None:
@@ -245,7 +245,7 @@ class Parser:
             self._store.delete(record_id(lesson.url))
         self._events.event("stored", URL=lesson.url, OUTCOME=lesson.outcome, REASON=lesson.reason or None)
 
-    def _add(self, lines: list[Job]) -> None:
+    def _add(self, lines: list[bytes]) -> None:
         reply: Reply = self._scheduler.call("ADD", lines)
         for line in reply:
             log.debug("a link was refused url=%s reason=%s", line.url, line.get("REASON"))
@@ -293,14 +293,14 @@ class Parser:
         return True
 
     def _offer_again(self, jobs: list[Job]) -> None:
-        lines = []
+        offered = []
         for job in jobs:
             record = self._store.get(job.url)
             links = links_of(record) if record is not None else []
             if job.get("TO"):
                 links = [Link("redirect", job.get("TO"), "", "")]
-            lines += offers(job, links, self._settings.scheduler.links_page)
-        self._offers.send_again(lines)
+            offered.append((job, targets(job, links, self._settings.scheduler.links_page)))
+        self._offers.send_again(offered)
         self._work.lines += [jcf.job(URL=job.url, FETCH=job.fetch, OUTCOME="ok") for job in jobs]
 
 

@@ -11,6 +11,7 @@ import calendar
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from combine.config import Page as Limits
 from combine.page import records
@@ -180,28 +181,24 @@ def _epoch(text: str) -> float:
         return 0.0
 
 
-def offers(job: Job, links: list[Link], most: int) -> list[Job]:
-    """The ADD lines of a page's links: one for each URL, `most` at most."""
-    lines: dict[str, Job] = {}
-    depth, hops = job.number("DEPTH"), job.number("HOPS")
+def targets(job: Job, links: list[Link], most: int) -> dict[str, bool]:
+    """The URLs to offer, normalised, `most` at most; true for what the page redirects to."""
+    found: dict[str, bool] = {}
+    own = job.url
     for link in links:
-        try:
-            url = normalise(link.url)
-        except BadURL:
-            continue
-        if url in lines or (url == job.url and link.kind != "redirect"):
-            continue
+        url = _normal(link.url)
         is_redirect = link.kind == "redirect"
-        lines[url] = jcf.job(
-            URL=url,
-            SEED=job.get("SEED"),
-            TAG=job.get("TAG") or None,
-            VIA=job.url,
-            DEPTH=depth if is_redirect else depth + 1,
-            HOPS=hops + 1 if is_redirect else None,
-            SINCE=job.get("SINCE") or None,
-            HDB=job.get("HDB") or None,
-        )
-        if len(lines) >= most:
-            break
-    return list(lines.values())
+        if url and url not in found and (url != own or is_redirect):
+            found[url] = is_redirect
+            if len(found) >= most:
+                break
+    return found
+
+
+@lru_cache(maxsize=16_384)
+def _normal(url: str) -> str:
+    """A link in its normal form, "" where it cannot be harvested. The same links stand on many pages of a site."""
+    try:
+        return normalise(url)
+    except BadURL:
+        return ""

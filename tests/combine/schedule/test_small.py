@@ -150,40 +150,57 @@ def test_a_resolver_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
 # What a parser offers -----------------------------------------------------------------------------------------------
 
 
+def numbered(count: int) -> list[str]:
+    return [f"http://a/{number}" for number in range(count)]
+
+
 class Told:
     """What was sent, and what time it is."""
 
     def __init__(self) -> None:
-        self.calls: list[list[str]] = []
+        self.calls: list[list[Job]] = []
         self.now = 1000.0
-        self.offers = Offers(lambda lines: self.calls.append([line.url for line in lines]), lambda: self.now)
+        self.offers = Offers(self.take, lambda: self.now)
 
-    def send(self, links: list[Job], **job: str) -> list[list[str]]:
+    def take(self, lines: list[bytes]) -> None:
+        self.calls.append([jcf.parse(line) for line in lines])
+
+    def send(self, *urls: str, redirect: bool = False, **job: str | int) -> list[list[Job]]:
         self.calls.clear()
-        self.offers.send([(jcf.job(URL="http://a/", SEED="http://a/", **job), links)])
+        self.offers.send([(page(**job), dict.fromkeys(urls, redirect))])
         return list(self.calls)
 
 
-def link(url: str, depth: int = 1, **params: str | int) -> Job:
-    return jcf.job(URL=url, DEPTH=depth, **params)
+def page(**params: str | int) -> Job:
+    return jcf.job(**{"URL": "http://a/", "SEED": "http://a/", **params})
+
+
+def test_a_link_is_one_hop_further_and_a_redirect_is_not() -> None:
+    told = Told()
+    job = {"DEPTH": 2, "HOPS": 1, "TAG": 'a "tag"', "SINCE": "now", "HDB": "x", "SCOPES": "1:*", "ETAG": "e"}
+    common = {"SEED": "http://a/", "VIA": "http://a/", "TAG": 'a "tag"', "SINCE": "now", "HDB": "x"}
+    assert [[jcf.job(URL="http://a/1", **common, DEPTH=3)]] == told.send("http://a/1", **job)
+    assert [[jcf.job(URL="http://a/2", **common, DEPTH=2, HOPS=2)]] == told.send("http://a/2", redirect=True, **job)
 
 
 @pytest.mark.parametrize(
-    ("job", "line", "again"),
+    ("url", "redirect", "job", "again"),
     [
-        ({}, link("http://a/1"), False),
-        ({}, link("http://a/1", 2), False),
-        ({}, link("http://a/1", 0), True),
-        ({"SINCE": "now"}, link("http://a/1"), True),
-        ({"SCOPES": "1:3"}, link("http://a/1"), True),
-        ({}, link("http://a/1", HOPS=1), True),
-        ({}, link("http://a/2"), True),
+        ("http://a/1", False, {"DEPTH": 1}, False),
+        ("http://a/1", False, {"DEPTH": 2}, False),
+        ("http://a/1", False, {"DEPTH": 0}, True),
+        ("http://a/1", False, {"DEPTH": 1, "SINCE": "now"}, True),
+        ("http://a/1", False, {"DEPTH": 1, "SCOPES": "1:3"}, True),
+        ("http://a/1", True, {"DEPTH": 1}, True),
+        ("http://a/2", False, {"DEPTH": 1}, True),
     ],
 )
-def test_what_was_acknowledged_is_not_sent_again(job: dict[str, str], line: Job, again: bool) -> None:
+def test_what_was_acknowledged_is_not_sent_again(
+    url: str, redirect: bool, job: dict[str, str | int], again: bool
+) -> None:
     told = Told()
-    assert [["http://a/1"]] == told.send([link("http://a/1")])
-    assert ([[line.url]] if again else []) == told.send([line], **job)
+    told.send("http://a/1", DEPTH=1)
+    assert again == bool(told.send(url, redirect=redirect, **job))
 
 
 @pytest.mark.parametrize(
@@ -197,47 +214,45 @@ def test_what_was_acknowledged_is_not_sent_again(job: dict[str, str], line: Job,
 )
 def test_a_wider_scope_has_links_sent_again(first: dict[str, str], then: dict[str, str], again: bool) -> None:
     told = Told()
-    told.send([link("http://a/1")], **first)
-    assert again == bool(told.send([link("http://a/1")], **then))
+    told.send("http://a/1", **first)
+    assert again == bool(told.send("http://a/1", **then))
 
 
 def test_of_two_ways_in_one_message_the_shorter_goes() -> None:
     told = Told()
-    sent: list[Job] = []
-    told.offers = Offers(sent.extend, lambda: told.now)
-    told.send([link("http://a/1", 3), link("http://a/1", 2), link("http://a/1", 4)])
-    assert [2] == [line.number("DEPTH") for line in sent]
+    told.offers.send([(page(DEPTH=depth), {"http://a/1": False}) for depth in (3, 1, 4)])
+    assert [[2]] == [[line.number("DEPTH") for line in call] for call in told.calls]
 
 
 def test_what_was_sent_is_forgotten_after_a_while() -> None:
     told = Told()
-    told.send([link("http://a/1")])
+    told.send("http://a/1")
     told.now += REMEMBER_S + 1
-    assert [["http://a/1"]] == told.send([link("http://a/1")])
+    assert told.send("http://a/1")
 
 
 def test_messages_are_full_and_memory_is_bounded() -> None:
     told = Told()
-    links = [link(f"http://a/{number}") for number in range(MESSAGE_LINES + 1)]
-    assert [MESSAGE_LINES, 1] == [len(call) for call in told.send(links)]
-    told.send([link(f"http://a/{number}") for number in range(REMEMBERED + 1)])
-    assert [["http://a/1"]] == told.send([link("http://a/1")])
+    links = [f"http://a/{number}" for number in range(REMEMBERED + 1)]
+    assert [MESSAGE_LINES, 1] == [len(call) for call in told.send(*links[: MESSAGE_LINES + 1])]
+    told.send(*links)
+    assert told.send("http://a/1")
     told.calls.clear()
-    told.offers.send_again([link("http://a/1")] * (MESSAGE_LINES + 2))
-    assert [MESSAGE_LINES, 2] == [len(call) for call in told.calls]
+    told.offers.send_again([(page(), dict.fromkeys(links[:MESSAGE_LINES], False)), (page(), {"http://b/": True})])
+    assert [MESSAGE_LINES, 1] == [len(call) for call in told.calls]
 
 
-def test_what_was_not_acknowledged_is_sent_again() -> None:
+def test_what_was_not_acknowledged_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told()
 
-    def away(lines: list[Job]) -> None:
+    def away(lines: list[bytes]) -> None:
         raise RetryLater("away")
 
-    call, told.offers._call = told.offers._call, away
-    with pytest.raises(RetryLater):
-        told.send([link("http://a/1")])
-    told.offers._call = call
-    assert [["http://a/1"]] == told.send([link("http://a/1")])
+    with monkeypatch.context() as patch:
+        patch.setattr(told.offers, "_call", away)
+        with pytest.raises(RetryLater):
+            told.send("http://a/1")
+    assert told.send("http://a/1")
 
 
 # Who holds leases ---------------------------------------------------------------------------------------------------
