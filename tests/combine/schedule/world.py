@@ -97,6 +97,7 @@ class World:
         self.visits = Visits(Path(":memory:"), settings)
         self.chance = random.Random(seed)
         self.frontier = Frontier(self.rows, settings, self.clock, self.chance, listed)
+        self.clock.sleep(5.0)  # after a start every address rests a moment
         self.intake = Intake(self.frontier)
         self.batches = itertools.count(1)
         self.crashes: Callable[[], bool] = lambda: False
