@@ -150,6 +150,8 @@ class Board:
 
     def settle(self, site: Site) -> None:
         """Put a site where its facts say it belongs; one without rows, whose rest is over, leaves memory."""
+        if self.sites.by_id.get(site.id) is not site:
+            return  # it left with its last row
         now = self.clock.boot()
         if site.blocked and site.blocked <= now:
             site.blocked = 0.0

@@ -229,6 +229,10 @@ class World:
         row = self.row(url, kind)
         return STATE_NAMES[row.state] if row else ""
 
+    def row_count(self) -> int:
+        """Rows that wait for something."""
+        return int(self.rows.db.execute("SELECT count(*) FROM job WHERE state < 2").fetchone()[0])
+
     def site(self, name: str) -> Site:
         """A site in memory or on disk."""
         site = self.frontier.site_named(name)
