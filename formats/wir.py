@@ -107,6 +107,7 @@ _TAKEN = frozenset(known.json for known in FIELDS.values()) - FIELDS.keys()
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OTHER_VERSION = re.compile(r"WIR/[0-9.]{1,10}")
 _DROPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n\r")
 _ESCAPE = re.compile(r"\\([\\nrt])")
 _MEANING = {"\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -167,7 +168,12 @@ class Record:
 
 def join(columns: Iterable[object]) -> str:
     """Make one value of columns: each escaped, separated by TAB."""
-    return "\t".join([_escape(str(column)) for column in columns])
+    texts = list(map(str, columns))
+    value = "\t".join(texts)
+    # Nearly all columns hold nothing to escape, which four looks at all of them together tell: 0.6 µs instead of 2.
+    if "\\" in value or "\n" in value or "\r" in value or value.count("\t") != len(texts) - 1:
+        return "\t".join([_escape(text) for text in texts])
+    return value
 
 
 def split(value: str) -> tuple[str, ...]:
@@ -243,16 +249,23 @@ def as_json(value: Record) -> dict[str, Any]:
 
 
 def _clean(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    kept: list[tuple[str, str]] = []
-    for name, value in pairs:
-        # isprintable is twenty times as fast as the pattern, and true of most values but for these two characters.
-        if not value.isprintable() and not value.replace("\n", " ").replace("\xa0", " ").isprintable():
-            value = _DROPPED.sub("", value)
-        if name not in _PLAIN:
-            value = value.replace("\n", r"\n").replace("\r", r"\r")
-        if value:
-            kept.append((name, value))
-    return kept
+    """Pairs without empty values, and without the characters that no record may hold."""
+    kept = [pair for pair in pairs if pair[1]]
+    if not _is_clean("".join([value for _, value in kept])):
+        cleaned = [(name, _DROPPED.sub("", value)) for name, value in kept]
+        kept = [pair for pair in cleaned if pair[1]]
+    return [
+        (name, value.replace("\n", r"\n").replace("\r", r"\r")) if name not in _PLAIN else (name, value)
+        for name, value in kept
+    ]
+
+
+def _is_clean(text: str) -> bool:
+    """Whether a text holds nothing that is dropped; false of some that do not."""
+    # Of 23 KB the pattern takes 70 µs, isprintable 50, and taking out of bytes what must not be there 15.
+    if text.isascii():
+        return len(text.encode().translate(None, _CONTROLS)) == len(text)
+    return text.replace("\n", " ").replace("\t", " ").replace("\r", " ").replace("\xa0", " ").isprintable()
 
 
 def _in_order(pairs: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -72,10 +72,11 @@ class WirStore:
     def get_bytes(self, key: str) -> bytes | None:
         """The file of an id or URL as it is, None where there is none."""
         try:
-            with open(self._place(key), "rb") as file:
-                return file.read()
+            descriptor = os.open(self._place(key), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
+        with open(descriptor, "rb", buffering=0) as file:
+            return file.read()
 
     def delete(self, key: str) -> bool:
         """Remove a record; False where there was none."""
@@ -155,9 +156,18 @@ def _rename(fresh: str, place: str) -> None:
     try:
         os.rename(fresh, place)
     except FileNotFoundError:
-        # Another writer may make, or have made, the same directories: that is as good.
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        _make_directory(os.path.dirname(place))
         os.rename(fresh, place)
+
+
+def _make_directory(path: str) -> None:
+    """Make a directory, of which mostly the parent is there: nine of the first ten thousand records in ten need one."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return  # Another writer made it, or is just making it: that is as good.
+    except FileNotFoundError:
+        os.makedirs(path, exist_ok=True)
 
 
 def _names(directory: str, pattern: re.Pattern[str]) -> list[str]:
