@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name a case of bytes or of much text by its place: what the bytes are may differ from run to run (gzip's time)."""
+    """Name a case of bytes or of much text by its place: the bytes may differ from run to run (gzip's time)."""
     if isinstance(val, bytes) or (isinstance(val, str) and len(val) > 80):
         return argname
     return None
