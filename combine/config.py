@@ -54,6 +54,9 @@ class Harvest:
     batch_records: int = 100  # a batch of harvests is handed to the parsers at this many records
     batch_bytes: int = 4_000_000  # or at this size
     batch_s: float = 1.0  # after its first record a batch waits no longer
+    sitemaps: bool = True  # read the sitemaps that a robots.txt names
+    sitemap_bytes: int = 50 * MIB  # of a sitemap, the limit of sitemaps.org
+    sitemap_urls: int = 50_000  # of a sitemap that become jobs, the limit of sitemaps.org
     anonymous_pages: int = 100  # of public hosts in one run, without agent.url and agent.email
     anonymous_delay_s: float = 5.0  # least delay of public hosts then
 
@@ -95,6 +98,9 @@ class Scheduler:
     name_failed_s: float = 30.0  # a failed look-up is good for so long
     revisit_s: float = 30 * DAY_S  # the historical 30 days
     gone_again_s: float = DAY_S  # a first 404 is looked at again after this
+    sitemap_s: float = DAY_S  # a sitemap is read again after this, and no page sooner for what one says of it
+    sitemap_levels: int = 3  # sitemaps that sitemaps name
+    sitemap_tries: int = 3  # a sitemap that fails so often is given up: it is no page, and holds up nothing
     max_depth: int = 10_000  # hops from a seed, where a seed gives none
     redirects: int = 10  # hops of a chain
     links_page: int = 2_000  # links of one page that become jobs

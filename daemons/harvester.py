@@ -30,6 +30,7 @@ from combine.web.addresses import Allowed
 from combine.web.fetch import Fetched, Fetcher
 from combine.web.gate import Permission, RobotsKeeper
 from combine.web.lease import Lease, Spacing, Tools, Worker, leases_of
+from combine.web.listing import Announcements
 from combine.web.robots import RobotsStore
 from formats import jcf
 from formats.hrf import Harvest
@@ -61,6 +62,7 @@ class Harvester:
         self._working: set[asyncio.Task[None]] = set()
         self._room = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._announcements = Announcements()
         self._documents = 0
         self._born = time.monotonic()
         self._tools: Tools | None = None
@@ -201,13 +203,20 @@ class Harvester:
 
     async def errand(self, url: str, origin: str, hops: int) -> None:
         """A robots.txt lies on another site: queue a job for it, before this site is handed back."""
-        line = jcf.job(URL=url, KIND="robots", FOR=f"{origin}/", HOPS=hops)
+        await self._insist_on([jcf.job(URL=url, KIND="robots", FOR=f"{origin}/", HOPS=hops)])
+
+    async def sitemaps(self, job: Job, permission: Permission) -> None:
+        """robots.txt names sitemaps: queue them for the seed that came here, once for each fresh file."""
+        if self._settings.harvest.sitemaps and (lines := self._announcements.of(job, permission)):
+            await self._insist_on(lines)
+
+    async def _insist_on(self, lines: list[Job]) -> None:
         while not self._stopping.is_set():
             try:
-                await self._adds.call("ADD", [line])
+                await self._adds.call("ADD", lines)
                 return
             except CombineError as error:
-                log.info("a robots job cannot be queued yet reason=%s", error)
+                log.info("jobs cannot be queued yet reason=%s", error)
                 await asyncio.sleep(AGAIN_S)
 
     def ended(self, lease: Lease) -> None:

@@ -76,7 +76,8 @@ class Idbd:
 
     async def lookup(self, request: Request) -> Message:
         """The visits of URLs."""
-        return ok(self._visits.lookup((line.url for line in request.jobs()), time.time()))
+        now = time.time()
+        return ok(visit for line in request.jobs() for visit in self._visits.lookup([line.url], now, line.kind))
 
     async def remember(self, request: Request) -> Message:
         """Visits, from the scheduler."""

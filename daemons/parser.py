@@ -30,11 +30,14 @@ from combine.keep.home import Home
 from combine.keep.slots import Slot
 from combine.keep.spool import Batch, Marks, Spool, raw_place
 from combine.keep.store import WirStore
+from combine.page.decode import decode
 from combine.page.fate import REMOVE
 from combine.page.lesson import WRITE, Lesson, learn, links_of, targets
 from combine.schedule.offers import Offers
 from combine.services import MESSAGE_LINES
 from combine.urls import record_id
+from combine.web import listing
+from combine.web.listing import Listing
 from formats import hrf, jcf
 from formats.hrf import Harvest
 from formats.jcf import Job, RecordError
@@ -189,12 +192,14 @@ class Parser:
 
     def _harvests(self, batch: Batch, harvests: list[tuple[int, int, Harvest]], marks: Marks, alone: bool) -> None:
         """Learn from harvests, ask idbd, write the records, offer the links; in this order."""
-        lessons = []
+        lessons, listings = [], []
         for offset, length, harvest in harvests:
             marks.at(offset, alone=alone)
-            lesson = self._learn(batch, offset, length, harvest)
-            if lesson is not None:
-                lessons.append(lesson)
+            learned = self._learn(batch, offset, length, harvest)
+            if isinstance(learned, Listing):
+                listings.append(learned)
+            elif learned is not None:
+                lessons.append(learned)
             if not self._channel.answer_pings() or self._should_stop:
                 marks.clear()
                 raise Stopped
@@ -208,13 +213,18 @@ class Parser:
         most = self._settings.scheduler.links_page
         self._offers.send((lesson.harvest.job, targets(lesson.harvest.job, lesson.links, most)) for lesson in settled)
         self._work.lines += [lesson.stored() for lesson in settled]
+        for found in listings:
+            self._offers.send_again(found.offers)
+            self._work.lines.append(found.stored)
 
-    def _learn(self, batch: Batch, offset: int, length: int, harvest: Harvest) -> Lesson | None:
+    def _learn(self, batch: Batch, offset: int, length: int, harvest: Harvest) -> Lesson | Listing | None:
         """Read one harvest, within the limits of a page; one that raises goes to bad at once."""
         raw = (raw_place(batch), offset, length) if self._settings.keep.raw != "none" else ("", 0, 0)
         self._documents += 1
         _limit_cpu(self._settings.page.cpu_s)
         try:
+            if harvest.job.kind == "sitemap":
+                return self._read_sitemap(harvest)
             return learn(harvest, raw, self._store.get, self._settings.page, self._settings.agent.name)
         except OSError:
             raise
@@ -222,6 +232,14 @@ class Parser:
             log.exception("%s: a page could not be parsed", record_id(harvest.job.url))
             self._to_bad(batch, offset, length, harvest, f"{type(error).__name__}: {error}")
             return None
+
+    def _read_sitemap(self, harvest: Harvest) -> Listing:
+        """A sitemap is read for its URLs; it has no record."""
+        limits = self._settings.harvest
+        body = decode(
+            harvest.body, harvest.all("content-encoding"), limits.sitemap_bytes, self._settings.page.ratio
+        ).body
+        return listing.read(harvest, body, limits.sitemap_urls)
 
     def _to_bad(self, batch: Batch, offset: int, length: int, harvest: Harvest, reason: str) -> None:
         self._spool.fail(batch, offset, length, reason)
@@ -247,6 +265,7 @@ class Parser:
 
     def _add(self, lines: list[bytes]) -> None:
         reply: Reply = self._scheduler.call("ADD", lines)
+        self._channel.answer_pings()  # a sitemap has many messages
         for line in reply:
             log.debug("a link was refused url=%s reason=%s", line.url, line.get("REASON"))
 

@@ -27,7 +27,7 @@ from combine.schedule.clock import system_clock
 from combine.schedule.duties import Duties, Outside
 from combine.schedule.exclusions import ExcludeFile
 from combine.schedule.frontier import Frontier
-from combine.schedule.intake import Intake, Offer
+from combine.schedule.intake import Intake, Offer, question
 from combine.schedule.leases import Holder
 from combine.schedule.rates import Rates
 from combine.schedule.rows import Rows
@@ -178,7 +178,8 @@ class Scheduler:
         lines = []
         for line in request.jobs():
             try:
-                visit = next(iter(await self._idbd.call("LOOKUP", [jcf.job(URL=line.url)])), None)
+                asked = [question(line.url), question(line.url, "sitemap")]
+                visit = next(iter(await self._idbd.call("LOOKUP", asked)), None)
             except RetryLater:
                 visit = None
             lines += report.why(self._frontier, line.url, visit)
@@ -235,8 +236,8 @@ class Scheduler:
         self._duties.changed()
         return offer
 
-    async def _look_up(self, urls: list[str]) -> list[Job]:
-        return await self._idbd.call("LOOKUP", [jcf.job(URL=url) for url in urls])
+    async def _look_up(self, questions: list[Job]) -> list[Job]:
+        return await self._idbd.call("LOOKUP", questions)
 
     def _is_listed(self, host: str, address: str) -> bool:
         return self._allowed.listed(host, address)

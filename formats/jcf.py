@@ -39,6 +39,7 @@ PARAMETERS: dict[str, str] = {
     "HOPS": "redirects so far",
     "PRIO": "priority, from 0 (first) to 9",
     "SINCE": "due if the last visit is older than this time, UTC; inherited by links",
+    "CHANGED": "due if the last visit is older than this time, UTC, when the page changed as a sitemap says",
     # In the ADD of a seed.
     "SCOPE": "host, domain or under:PREFIX: how far links are followed",
     "MAXDEPTH": "how many hops from the seed links are followed",

@@ -98,6 +98,7 @@ class Report:
 @click.option("--same-host", is_flag=True, help="Stay on the hosts of the URLs (the default).")
 @click.option("--same-domain", is_flag=True, help="Stay on the domains of the URLs.")
 @click.option("--under", metavar="PREFIX", help="Stay under a URL prefix.")
+@click.option("--sitemap", "sitemaps", metavar="URL", multiple=True, help="A sitemap or feed that lists the pages.")
 def harvest_command(
     session: Session,
     urls: tuple[str, ...],
@@ -116,13 +117,14 @@ def harvest_command(
     same_host: bool,
     same_domain: bool,
     under: str | None,
+    sitemaps: tuple[str, ...],
 ) -> int:
     """Harvest sites once: start what does not run, load the URLs, end when all is done.
 
     A second run goes on where the first ended. Without a scheme a URL is tried with https, then with http.
     """
-    if not urls and file is None:
-        raise click.UsageError("name a URL, or a file of them with -i")
+    if not urls and file is None and not sitemaps:
+        raise click.UsageError("name a URL, a file of them with -i, or a --sitemap")
     wish = Wish(
         scope=scope_of(same_domain, under, same_host),
         depth=depth,
@@ -134,7 +136,7 @@ def harvest_command(
         limit=limit,
         since=utc_text(time.time()) if force else "",
     )
-    seeds = read(urls, file)
+    seeds = read(urls, file, sitemaps)
     where = session.where()
     overrides = tuple(f"harvest.allow_private={host}" for host in allow_private)
     session.overrides += overrides

@@ -87,6 +87,7 @@ def _robots(home: Home, origin: str) -> dict[str, Any] | None:
 @click.option("--exclude", metavar="RE", multiple=True, help="No URLs that match; may be given again.")
 @click.option("-w", "--delay", metavar="SECONDS", type=click.FloatRange(0), help="Seconds between requests to a site.")
 @click.option("--tag", metavar="TAG", default="", help="A tag for the records.")
+@click.option("--sitemap", "sitemaps", metavar="URL", multiple=True, help="A sitemap or feed that lists the pages.")
 def add_command(
     session: Session,
     urls: tuple[str, ...],
@@ -98,14 +99,15 @@ def add_command(
     exclude: tuple[str, ...],
     delay: float | None,
     tag: str,
+    sitemaps: tuple[str, ...],
 ) -> int:
     """Put URLs into the queue of a running harvest.
 
     Lines of a file may be lines of JCF too; what such a line says of itself goes before the options.
     """
-    if not urls and file is None:
-        raise click.UsageError("name a URL, or a file of them with -i")
-    seeds = read(urls, file)
+    if not urls and file is None and not sitemaps:
+        raise click.UsageError("name a URL, a file of them with -i, or a --sitemap")
+    seeds = read(urls, file, sitemaps)
     wish = Wish(
         scope=scope_of(same_domain, under),
         depth=depth,

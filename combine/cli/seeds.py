@@ -47,6 +47,11 @@ class Seed:
     fallback: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_sitemap(self) -> bool:
+        """Whether it lists the pages, and is none itself."""
+        return self.params.get("KIND") == "sitemap"
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -109,14 +114,16 @@ def parse(text: str) -> Seed:
     return Seed(_normal(f"https://{rest}", text), _normal(f"http://{rest}", text))
 
 
-def read(given: Iterable[str], file: IO[str] | None = None) -> list[Seed]:
-    """Read the URLs of a command line and then of a file, each once.
+def read(given: Iterable[str], file: IO[str] | None = None, sitemaps: Iterable[str] = ()) -> list[Seed]:
+    """Read the URLs of a command line, then of a file, then of sitemaps, each once.
 
     Raises UsageError for the first that cannot be meant.
     """
-    found: dict[str, Seed] = {}
+    found: dict[tuple[str, bool], Seed] = {}
     for seed in (*map(parse, given), *(_read_lines(file) if file else ())):
-        found.setdefault(seed.url, seed)
+        found.setdefault((seed.url, False), seed)
+    for seed in map(parse, sitemaps):
+        found.setdefault((seed.url, True), replace(seed, params={"KIND": "sitemap"}))
     return list(found.values())
 
 

@@ -69,10 +69,13 @@ def judge_seeds(client: Client, home: Home, seeds: Iterable[Seed], wish: Wish, r
     missing: list[str] = []
     elsewhere: list[str] = []
     for seed in seeds:
-        if any(store.path(url).exists() for url in (seed.url, seed.fallback) if url):
+        if not seed.is_sitemap and any(store.path(url).exists() for url in (seed.url, seed.fallback) if url):
             continue
         if seed.url in refused:
             missing.append(f"{seed.url} was not taken: {refused[seed.url]}")
+            continue
+        if seed.is_sitemap:
+            missing += _of_sitemap(ask_why(client, seed.url))
             continue
         first, last, why = _follow(client, store, seed)
         if why is None:
@@ -103,6 +106,14 @@ def sentence(seed: str, last: str, why: Why) -> str:
     shown += [event.get("REASON")] if event and event.get("REASON") else []
     details = ", ".join(shown) or why.row.get("REASON")
     return f"{seed}{through} has no record: it {said}" + (f" ({details})" if details else "")
+
+
+def _of_sitemap(why: Why) -> list[str]:
+    """The sentence about a sitemap that could not be read."""
+    if why.outcome in ("", "ok", "redirect") or why.row.get("STATE") in ("queued", "leased", "fetched"):
+        return []
+    said = _WORDS.get(why.outcome, "was not fetched")
+    return [f"the sitemap {why.row.url} was not read: it {said} ({why.row.get('REASON')})"]
 
 
 def _follow(client: Client, store: WirStore, seed: Seed) -> tuple[str, str, Why | None]:

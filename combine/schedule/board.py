@@ -27,7 +27,7 @@ from formats.jcf import Job
 
 #: Of a job's line these have a column of their own, or belong to one hand-out.
 IN_COLUMNS = frozenset(
-    "SCOPES FETCH LEASE ADDR DELAY DEPTH NRT PRIO SINCE SCOPE MAXDEPTH INCLUDE EXCLUDE LIMIT BUDGET".split()
+    "SCOPES FETCH LEASE ADDR DELAY DEPTH NRT PRIO SINCE CHANGED SCOPE MAXDEPTH INCLUDE EXCLUDE LIMIT BUDGET".split()
 )
 
 
@@ -238,7 +238,7 @@ class Board:
         if not row.seed:
             return ""
         seed = self.seeds.get(row.seed)
-        return scopes_text({str(seed.scope_id): seed.left(row.depth)})
+        return scopes_text({str(seed.scope_id): seed.left(1 if row.kind == "sitemap" else row.depth)})
 
     def next_number(self) -> int:
         """A number never used before, for a lease or a fetch; committed with what it numbers."""

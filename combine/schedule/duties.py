@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from combine.errors import RecordError, Rejected, RetryLater, WireError
-from combine.schedule import names
+from combine.schedule import intake, names
 from combine.schedule.clock import epoch_of, utc_text
 from combine.schedule.frontier import Frontier
 from combine.schedule.holders import Holders
@@ -326,7 +326,9 @@ class Duties:
                 visits = list(await self.idbd.call("DUE", [question.having(DUE=since or None, COUNT=MESSAGE_LINES)]))
                 fresh = [visit for visit in visits if visit.url not in seen]
                 lines = [
-                    jcf.job(URL=visit.url, SEED=visit.get("SEED"), DEPTH=visit.get("DEPTH") or "0")
+                    intake.question(visit.url, visit.kind).having(
+                        SEED=visit.get("SEED"), DEPTH=visit.get("DEPTH") or "0"
+                    )
                     for visit in fresh
                     if visit.get("SEED")
                 ]

@@ -74,7 +74,10 @@ class Frontier(Outcomes):
         facts = {name: line.get(name) or None for name in FACTS}
         facts["REASON"] = line.get("REASON")[:REASON_LENGTH] or None
         seed = self.seeds.get(row.seed).url
-        return jcf.job(URL=url, **facts, SEED=seed, DEPTH=row.depth, SCOPES=row.scopes, EVENTS=row.events or None)
+        kind = None if row.kind == "page" else row.kind
+        return jcf.job(
+            URL=url, KIND=kind, **facts, SEED=seed, DEPTH=row.depth, SCOPES=row.scopes, EVENTS=row.events or None
+        )
 
     def requeue_batch(self, batch: str) -> None:
         """A batch is lost: its rows are queued again."""
@@ -104,7 +107,7 @@ class Frontier(Outcomes):
             site = self.site_named(site_of(url))
             if site is None:
                 continue
-            for kind in ("page", "relink"):
+            for kind in ("page", "relink", "sitemap"):
                 row = self.rows.find(site.id, job_key(kind, url))
                 if row is not None and row.state in (LEASED, FETCHED, STORED):
                     raise RetryLater(f"{url} is in work")
@@ -124,7 +127,7 @@ class Frontier(Outcomes):
     def note_way(self, row: Row, way: Way) -> None:
         """Another way to a row's URL was found: when the row is told, its links are offered again for that one."""
         ways = _ways(row)
-        own = [_own_way(row)] if row.kind == "relink" else []
+        own = [_own_way(row)] if row.kind != "page" else []
         if len(ways) < WAYS and not any(self._covers(other, way) for other in own + ways):
             row.relinks = json.dumps([*ways, way])
             self.rows.change("UPDATE job SET relinks = ? WHERE seq = ?", row.relinks, row.seq)
@@ -156,6 +159,10 @@ class Frontier(Outcomes):
             ways.insert(0, _own_way(row))
         result = jcf.parse_text(row.result) if row.result else jcf.job()
         job = jcf.parse_text(row.line)
+        if row.kind == "sitemap":
+            if row.result and ways:  # nothing of it is kept that could be offered again
+                self._ask_again(row, job, result, ways[0])
+            return
         for way in ways:
             if row.kind == "page" and epoch_of(way.since) > epoch_of(result.get("LAST")) > 0:
                 self._ask_again(row, job, result, way)
@@ -167,7 +174,7 @@ class Frontier(Outcomes):
         """A page was asked for before the round began that has come to it meanwhile: it is asked for in that round."""
         known = {name: result.get(name) or None for name in VALIDATORS}
         line = job.having(SEED=self.seeds.get(way.seed).url, **known)
-        self.insert(job.url, "page", row.prio, way.depth, way.seed, way.since, jcf.dump_text(line))
+        self.insert(job.url, row.kind, row.prio, way.depth, way.seed, way.since, jcf.dump_text(line))
         again = self.rows.find(row.site, row.h)
         assert again is not None
         for other in _ways(row):

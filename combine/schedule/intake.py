@@ -33,8 +33,8 @@ JOB_BYTES = LINE_BYTES - 6 * 1024
 #: What only a hand-out or a visit says of a job: an offered line keeps none of it.
 NOT_OFFERED = IN_COLUMNS | {"URL", "SEED", "KIND", "FOR", "OUTCOME", "STATUS", "REASON", "BATCH", "END", *VALIDATORS}
 
-#: Asks idbd for the visits of URLs.
-LookUp = Callable[[list[str]], Awaitable[Iterable[Job]]]
+#: Asks idbd for the visits that lines of LOOKUP name.
+LookUp = Callable[[list[Job]], Awaitable[Iterable[Job]]]
 
 
 @dataclass(slots=True)
@@ -50,11 +50,13 @@ class Candidate:
     line: Job
     is_seed: bool
     is_due: bool  # whatever its visit says
+    changed: str = ""  # when its page last changed, as a sitemap says
+    kind: str = "page"
 
     @property
     def left(self) -> float:
-        """The hops left."""
-        return self.seed.left(self.depth)
+        """The hops left; a sitemap's URLs are one hop from the seed, however deep it lies below others."""
+        return self.seed.left(1 if self.kind == "sitemap" else self.depth)
 
     @property
     def way(self) -> Way:
@@ -73,9 +75,9 @@ class Offer:
     unknown: dict[tuple[str, int], list[Candidate]] = field(default_factory=dict)
     asked: int = 0  # how many rows had gone when idbd was asked
 
-    def urls(self) -> list[str]:
-        """The URLs that idbd must be asked for."""
-        return [candidates[0].url for candidates in self.unknown.values()]
+    def questions(self) -> list[Job]:
+        """The lines of LOOKUP: what idbd must be asked for."""
+        return [question(candidates[0].url, candidates[0].kind) for candidates in self.unknown.values()]
 
     def text(self) -> str:
         """The counts, as ADD answers them."""
@@ -98,11 +100,11 @@ class Intake:
         offer = self.sort(lines, is_due)
         frontier.offers += 1
         try:
-            while urls := offer.urls():
-                visits = await look_up(urls)
+            while questions := offer.questions():
+                visits = await look_up(questions)
                 if frontier.epoch != epoch:
                     raise RetryLater("the queues were read again meanwhile")
-                self.admit(offer, {visit.url: visit for visit in visits})
+                self.admit(offer, {(visit.kind, visit.url): visit for visit in visits})
         finally:
             if frontier.epoch == epoch:
                 frontier.offers -= 1
@@ -126,7 +128,7 @@ class Intake:
         if line.kind == "robots":
             self._errand(url, line, offer)
             return
-        if line.kind != "page":
+        if line.kind not in ("page", "sitemap"):
             raise Rejected(f"KIND={line.kind[:40]!r} is not known")
         candidate = self._judge(url, line, is_due)
         if candidate is None:
@@ -150,17 +152,17 @@ class Intake:
         seed = frontier.seeds.put(url, line) if is_seed else frontier.seeds.find(line.get("SEED"))
         if seed is None:
             raise Rejected("the job names no known SEED, and has no SCOPE to be one")
-        limits = frontier.settings.scheduler
-        most = limits.max_depth if seed.maxdepth is None else seed.maxdepth
-        if depth > most or hops > limits.redirects or not (is_seed or self._belongs(url, seed, depth, hops)):
+        is_inside = self._leads_inside if line.kind == "sitemap" else self._belongs
+        if hops > frontier.settings.scheduler.redirects or not (is_seed or is_inside(url, seed, depth, hops, line)):
             return None
         seed = frontier.seeds.get(seed.id)  # a redirect may have widened it
         kept = {name: value for name, value in line.params.items() if name not in NOT_OFFERED and name != "TAG"}
         job = jcf.job(URL=url, SEED=seed.url, TAG=line.get("TAG") or seed.tag or None, **kept)
         if len(jcf.dump(job)) > JOB_BYTES:
             raise Rejected(f"the job's line has more than {JOB_BYTES} bytes")
-        since = line.get("SINCE") if epoch_of(line.get("SINCE")) else ""
-        return Candidate(url, job_key("page", url), seed, depth, prio, since, job, is_seed, is_due)
+        since, changed = (line.get(name) if epoch_of(line.get(name)) else "" for name in ("SINCE", "CHANGED"))
+        key = job_key(line.kind, url)
+        return Candidate(url, key, seed, depth, prio, since, job, is_seed, is_due, changed, line.kind)
 
     def _bounded(self, line: Job, name: str, most: int = 1_000_000) -> int:
         value = line.number(name)
@@ -168,15 +170,25 @@ class Intake:
             raise Rejected(f"{name}={value} is not within 0 and {most}")
         return value
 
-    def _belongs(self, url: str, seed: Seed, depth: int, hops: int) -> bool:
+    def _leads_inside(self, url: str, seed: Seed, level: int, hops: int, line: Job) -> bool:
+        """Whether a page in scope, or a sitemap of its own domain, led to this one, which may lie on any host."""
+        limits, via = self._frontier.settings.scheduler, line.get("VIA")
+        if level > limits.sitemap_levels or seed.left(1) < 0:
+            return False
+        if not via or seed.scope.admits(via if level == 0 and not hops else url):
+            return True
+        return bool(level or hops) and _domain(url) == _domain(via)
+
+    def _belongs(self, url: str, seed: Seed, depth: int, hops: int, line: Job) -> bool:
         """Is a link in its seed's scope? A seed's redirect may widen the scope, or be taken as one page."""
+        if depth > (self._frontier.settings.scheduler.max_depth if seed.maxdepth is None else seed.maxdepth):
+            return False
         if seed.scope.admits(url):
             return True
         if depth > 0 or hops == 0:
             return False
-        host = host_of(url)
-        if registrable_domain(host) == registrable_domain(host_of(seed.url)):
-            self._frontier.seeds.widen(seed, seed_rule("host", f"https://{bare_host(host)}/"))
+        if _domain(url) == _domain(seed.url):
+            self._frontier.seeds.widen(seed, seed_rule("host", f"https://{bare_host(host_of(url))}/"))
         return True
 
     def _errand(self, url: str, line: Job, offer: Offer) -> None:
@@ -203,7 +215,7 @@ class Intake:
 
     # What the queue and the visits say -----------------------------------------------------------------------------
 
-    def admit(self, offer: Offer, visits: dict[str, Job]) -> None:
+    def admit(self, offer: Offer, visits: dict[tuple[str, str], Job]) -> None:
         """Queue what is new or due, now that idbd has answered; what it must be asked again stays in `unknown`."""
         frontier = self._frontier
         again: dict[tuple[str, int], list[Candidate]] = {}
@@ -217,7 +229,7 @@ class Intake:
                 if row is not None:
                     self._merge(row, candidate, offer)
                 else:
-                    self._admit(candidate, visits.get(candidate.url), offer)
+                    self._admit(candidate, visits.get((candidate.kind, candidate.url)), offer)
         offer.unknown, offer.asked = again, frontier.went
 
     def _row(self, candidate: Candidate) -> Row | None:
@@ -231,15 +243,18 @@ class Intake:
 
     def _admit(self, candidate: Candidate, visit: Job | None, offer: Offer) -> None:
         frontier, seed = self._frontier, candidate.seed
-        if visit is None or candidate.is_due or is_due(visit, candidate.since, frontier.clock.utc()):
+        if visit is None or candidate.is_due or self._is_due(visit, candidate):
             line = candidate.line
             if visit is not None and visit.get("RECORD"):
                 line = line.having(**{name: visit.get(name) or None for name in VALIDATORS})
             text = jcf.dump_text(line)
-            frontier.insert(candidate.url, "page", candidate.prio, candidate.depth, seed.id, candidate.since, text)
+            depth, since = candidate.depth, candidate.since
+            frontier.insert(candidate.url, candidate.kind, candidate.prio, depth, seed.id, since, text)
             offer.new += 1
             return
         offer.known += 1
+        if candidate.kind != "page":
+            return
         held = scopes_of(visit.get("SCOPES"))
         has_links = visit.get("RECORD") or visit.get("TO")
         is_start = candidate.depth == 0 and (visit.get("SEED") != seed.url or visit.number("DEPTH") > 0)
@@ -247,26 +262,35 @@ class Intake:
         if (has_links and is_wider) or (visit.get("TO") and is_start):
             frontier.offer_relink(candidate.url, candidate.way, visit.get("TO"))
 
+    def _is_due(self, visit: Job, candidate: Candidate) -> bool:
+        """Whether a visited URL is asked for again; a sitemap also for a scope in which its URLs were not offered."""
+        now, least = self._frontier.clock.utc(), self._frontier.settings.scheduler.sitemap_s
+        if is_due(visit, candidate.since, now) or has_changed(visit, candidate.changed, now, least):
+            return True
+        held = scopes_of(visit.get("SCOPES")).get(str(candidate.seed.scope_id), -1.0)
+        return candidate.kind == "sitemap" and candidate.left > held
+
     def _merge(self, row: Row, candidate: Candidate, offer: Offer) -> None:
         """An offered job has a row: the better way to it counts."""
         frontier, seed = self._frontier, candidate.seed
         is_newer = epoch_of(candidate.since) > epoch_of(row.since)
-        if row.state == DEAD and (candidate.is_seed or is_newer):
+        if row.state == DEAD and (candidate.is_seed or is_newer or self._is_old_sitemap(row)):
             self._revive(row, candidate)
             offer.new += 1
             return
         offer.known += 1
         held = frontier.seeds.get(row.seed)
         is_same_scope = held.scope_id == seed.scope_id
-        is_wider = candidate.left > held.left(row.depth)
+        row_left = held.left(1 if row.kind == "sitemap" else row.depth)
+        is_wider = candidate.left > row_left
         # What a seed redirects to is taken although it lies outside, so depth 0 is more than its hops left.
-        is_start = candidate.depth == 0 and (row.depth > 0 or row.seed != seed.id)
+        is_start = candidate.depth == 0 and (row.depth > 0 or row.seed != seed.id) and row.kind == "page"
         if row.state in (LEASED, FETCHED, STORED):
             if is_newer or not is_same_scope or is_wider or is_start:
                 frontier.note_way(row, candidate.way)
             return
         can_pay = held.budget in frontier.seeds.spent and seed.budget not in frontier.seeds.spent
-        is_nearer = candidate.left == held.left(row.depth) and (candidate.depth < row.depth or can_pay)
+        is_nearer = candidate.left == row_left and (candidate.depth < row.depth or can_pay)
         if is_same_scope and (is_wider or is_nearer):
             self._rewrite(row, candidate)
         elif not is_same_scope or is_start:
@@ -276,6 +300,12 @@ class Intake:
             frontier.rows.change(
                 "UPDATE job SET since = ?, prio = ? WHERE seq = ?", since, min(candidate.prio, row.prio), row.seq
             )
+
+    def _is_old_sitemap(self, row: Row) -> bool:
+        """A sitemap that was given up is tried again after its time."""
+        frontier = self._frontier
+        last = epoch_of(row.events.rpartition(";")[2].partition(" ")[0])
+        return row.kind == "sitemap" and last + frontier.settings.scheduler.sitemap_s <= frontier.clock.utc()
 
     def _revive(self, row: Row, candidate: Candidate) -> None:
         """A dead row is tried again, as a new one."""
@@ -303,6 +333,24 @@ class Intake:
             site = frontier.site(row.site)
             site.parked = False
             frontier.settle(site)
+
+
+def question(url: str, kind: str = "page") -> Job:
+    """The line of LOOKUP for a URL's visit."""
+    return jcf.job(URL=url, KIND=None if kind == "page" else kind)
+
+
+def _domain(url: str) -> str:
+    return registrable_domain(host_of(url))
+
+
+def has_changed(visit: Job, changed: str, now: float, least_s: float) -> bool:
+    """Whether a page changed after its last visit, as a sitemap says; none is asked again sooner than `least_s` for it.
+
+    A time in the future says nothing.
+    """
+    last = epoch_of(visit.get("LAST"))
+    return last < epoch_of(changed) <= now and last + least_s <= now
 
 
 def is_due(visit: Job, since: str, now: float) -> bool:

@@ -204,12 +204,12 @@ class Leases(Board):
         left: dict[str, float] = {}
         chosen = []
         for row in self._not_excluded(site, count):
-            if row.kind != "page":
+            if row.kind == "robots":
                 chosen.append(row)
             elif not is_blocked:
                 seed = self.seeds.get(row.seed)
                 if left.setdefault(seed.budget, self.seeds.left(seed)) > 0:
-                    left[seed.budget] -= 1
+                    left[seed.budget] -= row.kind == "page"
                     chosen.append(row)
         if not chosen:
             site.parked = not is_blocked

@@ -166,7 +166,7 @@ class Outcomes(Leases):
         tries = row.nrt + (not is_ours)
         first = row.first_failed or now
         events = with_event(row.events, self._event(line))
-        if tries >= self.settings.politeness.tries and now - first >= self.settings.politeness.tries_s:
+        if self._is_hopeless(row, tries, now - first):
             self.bury(row, reason, events, nrt=tries)
         else:
             wait = politeness.back_off(self.settings.politeness, max(tries, 1), self.chance)
@@ -176,6 +176,11 @@ class Outcomes(Leases):
                 reason=reason, events=events,
             )  # fmt: skip
         self.settle_row(row)
+
+    def _is_hopeless(self, row: Row, tries: int, failing_s: float) -> bool:
+        if row.kind == "sitemap":
+            return tries >= self.settings.scheduler.sitemap_tries
+        return tries >= self.settings.politeness.tries and failing_s >= self.settings.politeness.tries_s
 
     def _has_no_https(self, reason: str) -> bool:
         """Whether a failure says that a host has no https, rather than that our own line is down."""
@@ -188,8 +193,8 @@ class Outcomes(Leases):
         self.delete(row)
         site = self.site_named(site_of(url), create=True)
         assert site is not None
-        if self.rows.find(site.id, job_key("page", url)) is None:
-            self.insert(url, "page", row.prio, row.depth, row.seed, row.since, line)
+        if self.rows.find(site.id, job_key(row.kind, url)) is None:
+            self.insert(url, row.kind, row.prio, row.depth, row.seed, row.since, line)
         self.settle_row(row)
 
     def unresolved(self, count: int) -> list[Site]:

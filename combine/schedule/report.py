@@ -117,6 +117,8 @@ def why(frontier: Frontier, url: str, visit: Job | None) -> list[Job]:
     """Why a URL was, or was not, asked: its row, its visit, its last outcomes."""
     site = frontier.site_named(site_of(url))
     row = frontier.rows.find(site.id, job_key("page", url)) if site else None
+    if row is None and site is not None:
+        row = frontier.rows.find(site.id, job_key("sitemap", url))
     first = jcf.job(URL=url, SITE=site_of(url))
     if row is not None and site is not None:
         first = _row_line(frontier, first, row, site)
@@ -183,7 +185,7 @@ def _queue_reason(frontier: Frontier, row: Row, site: Site, now: float) -> str:
 def _visit_reason(visit: Job) -> str:
     outcome, last = visit.get("OUTCOME"), visit.get("LAST")
     words = {
-        "ok": "it was fetched and has a record",
+        "ok": "it was read as a sitemap" if visit.kind == "sitemap" else "it was fetched and has a record",
         "not-modified": "it had not changed",
         "redirect": f"it redirects to {visit.get('TO') or 'nowhere'}",
         "gone": f"it is gone ({visit.get('STATUS')})",

@@ -154,7 +154,7 @@ class Rows:
         where = "state = 0 AND kind <> 'relink' AND site = ?"
         if spent:
             marks = ",".join("?" * len(spent))
-            where += f" AND (kind <> 'page' OR seed NOT IN (SELECT id FROM seed WHERE budget IN ({marks})))"
+            where += f" AND (kind = 'robots' OR seed NOT IN (SELECT id FROM seed WHERE budget IN ({marks})))"
         return self._many(f"{where} ORDER BY prio, depth, seq LIMIT ?", site, *spent, count)
 
     def relinks(self, count: int) -> list[Row]:

@@ -51,9 +51,10 @@ INSERT OR IGNORE INTO count VALUES ('urls', 0), ('records', 0);
 """
 
 
-def url_key(url: str) -> int:
-    """64 bits of the URL's MD5, as the signed number that SQLite stores."""
-    return int.from_bytes(hashlib.md5(url.encode(), usedforsecurity=False).digest()[:8], "big", signed=True)
+def url_key(url: str, kind: str = "page") -> int:
+    """64 bits of the URL's MD5, as the signed number that SQLite stores; a sitemap's visit is not that of a page."""
+    text = url if kind == "page" else f"{kind} {url}"
+    return int.from_bytes(hashlib.md5(text.encode(), usedforsecurity=False).digest()[:8], "big", signed=True)
 
 
 def open_database(path: Path) -> sqlite3.Connection:
@@ -98,10 +99,10 @@ class Visits:
         counts["sites"] = self._db.execute("SELECT count(*) FROM site").fetchone()[0]
         return counts
 
-    def lookup(self, urls: Iterable[str], now: float) -> Iterator[Job]:
+    def lookup(self, urls: Iterable[str], now: float, kind: str = "page") -> Iterator[Job]:
         """The visits of those URLs that have one; `now` is the epoch time. A visit in the future counts as now."""
         for url in urls:
-            visit = self._get(url)
+            visit = self._get(url, kind)
             if visit is not None and visit.get("LAST") > utc_text(now + AHEAD_S):
                 visit = self._put_back(visit, now)
             if visit is not None:
@@ -159,11 +160,15 @@ class Visits:
         return is_held
 
     def forget(self, url: str) -> None:
-        """Remove a URL's visit."""
-        visit = self._get(url)
+        """Remove a URL's visits."""
+        for kind in ("page", "sitemap"):
+            self._forget(url, kind)
+
+    def _forget(self, url: str, kind: str) -> None:
+        visit = self._get(url, kind)
         if visit is None:
             return
-        site, h = self._site(site_of(url)), url_key(url)
+        site, h = self._site(site_of(url)), url_key(url, kind)
         self._begin()
         self._db.execute("DELETE FROM visit WHERE site = ? AND h = ?", (site, h))
         self._db.execute("DELETE FROM held WHERE site = ? AND h = ?", (site, h))
@@ -172,16 +177,16 @@ class Visits:
         if visit.get("RECORD"):
             self._count_record(site, -1)
 
-    def _get(self, url: str) -> Job | None:
-        site = self._site(site_of(url), create=False)
-        row = self._db.execute("SELECT line FROM visit WHERE site = ? AND h = ?", (site, url_key(url))).fetchone()
+    def _get(self, url: str, kind: str = "page") -> Job | None:
+        site, h = self._site(site_of(url), create=False), url_key(url, kind)
+        row = self._db.execute("SELECT line FROM visit WHERE site = ? AND h = ?", (site, h)).fetchone()
         visit = jcf.parse_text(row[0]) if row else None
-        return visit if visit is not None and visit.url == url else None
+        return visit if visit is not None and (visit.url, visit.kind) == (url, kind) else None
 
     def _remember(self, line: Job, now: float) -> None:
-        old = self._get(line.url)
+        old = self._get(line.url, line.kind)
         visit = merged(old, line, now, self._settings)
-        site, h = self._site(site_of(line.url)), url_key(line.url)
+        site, h = self._site(site_of(line.url)), url_key(line.url, line.kind)
         had, has = bool(old and old.get("RECORD")), bool(visit.get("RECORD"))
         self._begin()
         self._db.execute(
@@ -216,7 +221,7 @@ class Visits:
                 jcf.dump_text(visit),
                 int(epoch_of(visit.get("DUE"))),
                 self._site(site_of(visit.url)),
-                url_key(visit.url),
+                url_key(visit.url, visit.kind),
             ),
         )
 
@@ -275,6 +280,7 @@ def merged(old: Job | None, news: Job, now: float, settings: Settings) -> Job:
         has_record = bool(old.get("RECORD"))
     visit: dict[str, str | None] = {
         "URL": news.url,
+        "KIND": news.get("KIND"),
         "OUTCOME": outcome,
         "STATUS": news.get("STATUS"),
         "REASON": news.get("REASON"),
@@ -302,7 +308,9 @@ def gone_since(old: Job | None, news: Job, last: str) -> str:
 
 
 def next_due(old: Job | None, news: Job, now: float, settings: Settings) -> float:
-    """When to ask again, in epoch seconds: the revisit interval; a first 404 again after a day."""
+    """When to ask again, in epoch seconds: the revisit interval; a first 404 again after a day, a sitemap, too."""
+    if news.kind == "sitemap":
+        return now + settings.scheduler.sitemap_s
     first_gone = news.get("OUTCOME") == "gone" and news.get("STATUS") != "410" and not (old and old.get("GONE"))
     if first_gone:
         return now + settings.scheduler.gone_again_s

@@ -210,6 +210,8 @@ class Fetcher:
 
     def _body_limit(self, job: Job, body_limit: int | None) -> int:
         limit = self._limits.body_bytes if body_limit is None else body_limit
+        if job.kind == "sitemap":
+            return max(limit, self._limits.sitemap_bytes)
         return min(limit, self._settings.politeness.robots_bytes) if job.kind == "robots" else limit
 
     def _spill_path(self) -> Path:

@@ -52,6 +52,10 @@ class Reports(Protocol):
         """A robots job is done: the copy of the site that waits is written."""
         ...
 
+    async def sitemaps(self, job: Job, permission: Permission) -> None:
+        """The robots.txt of a page's origin names sitemaps."""
+        ...
+
     async def errand(self, url: str, origin: str, hops: int) -> None:
         """The robots.txt of an origin lies on another site, which must be leased first."""
         ...
@@ -183,6 +187,8 @@ class Worker:
             reason = f"robots.txt cannot be read ({permission.reason or 'as before'})"
             reports.unasked(job, reason, permission.retry_s, permission.reason)
             return False
+        if permission.sitemaps and job.kind == "page":
+            await reports.sitemaps(job, permission)
         if permission.denied:
             await reports.denied(job, permission)
             return True

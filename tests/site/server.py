@@ -113,8 +113,9 @@ class Server:
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> tuple[int, bool]:
         if request.path in self.pages:
-            writer.write(self.pages[request.path])
-            return int(self.pages[request.path].split(b" ", 2)[1]), True
+            page = self.pages[request.path]
+            writer.write(page)
+            return int(page.split(b" ", 2)[1]), b"\r\nConnection: close\r\n" not in page
         if request.path == "/robots.txt" and self.robots:
             return await self._answer_robots(request, writer)
         if request.path.startswith("/_/"):
@@ -137,7 +138,7 @@ class Server:
         if self.robots.isdigit():
             writer.write(answer(int(self.robots), b"User-agent: *\nDisallow: /\n", "Content-Type: text/plain"))
             return int(self.robots), True
-        body = b"" if word == "slow" else self.robots.encode()
+        body = b"" if word == "slow" else self.robots.replace("SITE", self.url("")).encode()
         writer.write(answer(200, body, "Content-Type: text/plain"))
         return 200, True
 

@@ -44,7 +44,7 @@ class Web:
     """A mock web server, a process of its own."""
 
     def __init__(self, root: Path, log: Path, *options: str, bind: str = "127.0.0.31") -> None:
-        self.log = log
+        self.root, self.log = root, log
         self.process = subprocess.Popen(
             [
                 sys.executable,

@@ -131,9 +131,10 @@ class World:
         self.frontier.load()
         self.check()
 
-    async def look_up(self, urls: list[str]) -> list[Job]:
+    async def look_up(self, questions: list[Job]) -> list[Job]:
         """LOOKUP, in idbd's time."""
-        return list(self.visits.lookup(urls, self.clock.utc()))
+        now = self.clock.utc()
+        return [visit for line in questions for visit in self.visits.lookup([line.url], now, line.kind)]
 
     def add(self, *lines: Job, is_due: bool = False) -> Offer:
         """ADD, with idbd asked in between."""

@@ -1,0 +1,69 @@
+"""Sitemaps in whole harvests: named by robots.txt or by option, in every form, on another host, broken."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.site.checker import violations
+from tests.system.harness import Harness, Web
+
+pytestmark = pytest.mark.system
+
+Webs = Callable[..., Web]
+Homes = Callable[..., Harness]
+
+ROBOTS = "\n".join(f"Sitemap: SITE/{path}" for path in ("index.xml", "broken.xml", "_/status/404"))
+
+
+def lay(web: Web, other: Web) -> None:
+    """Pages that no page links to, and sitemaps in several forms that list them."""
+    root = web.root
+    for name in ("xml", "gz", "txt", "rss", "atom"):
+        (root / f"only-{name}.html").write_text(f"<title>{name}</title><p>Only the {name} sitemap leads here.")
+    urls = {name: web.url(f"/only-{name}.html") for name in ("xml", "gz", "txt", "rss", "atom")}
+    outside = other.url("/page-2.html")
+    urlset = f"<urlset><url><loc>{urls['xml']}</loc></url><url><loc>{outside}</loc></url></urlset>"
+    (root / "map.xml").write_text(urlset)
+    (root / "map.gz").write_bytes(gzip.compress(urlset.replace(urls["xml"], urls["gz"]).encode()))
+    (root / "map.txt").write_text(urls["txt"] + "\n")
+    (root / "map.rss").write_text(f"<rss><channel><item><link>{urls['rss']}</link></item></channel></rss>")
+    (other.root / "map.atom").write_text(
+        f'<feed xmlns="http://www.w3.org/2005/Atom"><entry><link href="{urls["atom"]}"/></entry></feed>'
+    )
+    maps = [*(web.url(f"/map.{name}") for name in ("xml", "gz", "txt", "rss")), web.url("/index.xml")]
+    (root / "index.xml").write_text(
+        "<sitemapindex>" + "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in maps) + "</sitemapindex>"
+    )
+    (root / "broken.xml").write_bytes(b"<urlset><url><loc>http://[</loc></url><url>\0\xff")
+
+
+def test_robots_txt_names_sitemaps_and_an_option_others(webs: Webs, homes: Homes) -> None:
+    web, other, home = webs(3, "--robots", ROBOTS), webs(3, bind="127.0.0.32"), homes()
+    lay(web, other)
+    home.run("harvest", web.url("/index.html"), "--delay", "0.1")
+    pages = {web.url(f"/{name}.html") for name in ("index", "page-2", "page-3")}
+    listed = {web.url(f"/only-{name}.html") for name in ("xml", "gz", "txt", "rss")}
+    assert pages | listed == home.urls()
+    asked = Counter(entry["path"] for entry in web.requests())
+    assert {1} == set(asked.values()), asked
+    assert [] == violations(web.requests(), 0.1)
+    assert [] == other.requests()
+    assert [] == home.leftovers()
+    home.run("harvest", "--sitemap", other.url("/map.atom"), web.url("/index.html"))
+    assert pages | listed == home.urls()  # its scope is its own host
+    why = json.loads(home.run("why", web.url("/map.xml"), "--json").stdout)
+    assert ("stored", "it was read as a sitemap") == (why["state"], why["reason"].partition(" at ")[0])
+
+
+def test_an_option_alone_and_one_that_is_gone(webs: Webs, homes: Homes) -> None:
+    web, home = webs(3), homes()
+    lay(web, web)
+    home.run("harvest", "--sitemap", web.url("/map.txt"), "--delay", "0")
+    assert {web.url("/only-txt.html")} == home.urls()
+    ended = home.run("harvest", "--sitemap", web.url("/none.xml"), "--delay", "0", code=1)
+    assert "was not read" in ended.stderr
