@@ -6,7 +6,6 @@ connector. This module never decides which address may be asked: `Fetcher` does,
 
 from __future__ import annotations
 
-import re
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +14,11 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest, ClientResponse
 
+from combine.web import head
 from combine.web.addresses import Refused, canonical
 
-_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,15})[ \t]*\r\n", re.IGNORECASE)
+#: Bytes of a head that are held back until it is whole; a longer one is passed on, and refused for its size.
+HEAD_BYTES = 128 * 1024
 
 
 @dataclass(slots=True)
@@ -105,33 +106,49 @@ class Leases(AbstractResolver):
 
 
 class Protocol(ResponseHandler):
-    """aiohttp's protocol, but what a server sends beyond its Content-Length is dropped, as browsers do.
+    """aiohttp's protocol, to which a head comes whole and mended, and never more body than the head announces.
 
-    aiohttp takes it for the beginning of another answer, finds it bad, and loses the good one that came in the same
-    packet.
+    Holding back the head until it is whole puts it under the limit of the first byte, however slowly it drips. Bytes
+    beyond the announced length aiohttp takes for the beginning of another answer, finds them bad, and loses the good
+    one that came in the same packet.
     """
 
-    _begins = False
+    _held: bytearray | None = None
 
     def set_response_params(self, **params: Any) -> None:
         """Begin to wait for an answer."""
-        self._begins = True
+        self._held = bytearray()
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
         """Take what the socket brought."""
-        if self._begins:
-            self._begins = False
-            data = self._cut(data)
-        super().data_received(data)
+        while self._held is not None and data:
+            seen = max(0, len(self._held) - 3)
+            self._held += data
+            end = head.end_of(self._held, seen)
+            if not end and len(self._held) <= HEAD_BYTES and _may_be_head(self._held):
+                return
+            received, self._held = bytes(self._held), None
+            if end:
+                received, data = self._taken(received[:end], received[end:])
+                super().data_received(received)
+            else:
+                data = received
+        if data:
+            super().data_received(data)
 
-    def _cut(self, data: bytes) -> bytes:
-        body = data.find(b"\r\n\r\n") + 4
-        match = _LENGTH.search(data, 0, body) if body > 3 else None
-        if match is None:
-            return data
-        end = body + int(match[1])
-        if end >= len(data) or b"transfer-encoding:" in data[:body].lower():
-            return data
-        self.force_close()
-        return data[:end]
+    def _taken(self, received: bytes, rest: bytes) -> tuple[bytes, bytes]:
+        """The head mended, and what may follow it."""
+        received = head.mended(received)
+        if head.is_interim(received):
+            self._held = bytearray()
+            return received, rest
+        length = head.length_of(received)
+        if length is not None and len(rest) > length:
+            self.force_close()
+            rest = rest[:length]
+        return received + rest, b""
+
+
+def _may_be_head(held: bytearray) -> bool:
+    return held.startswith(b"HTTP/") or b"HTTP/".startswith(held)

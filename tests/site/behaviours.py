@@ -94,6 +94,15 @@ async def drip(request: Request, writer: asyncio.StreamWriter) -> tuple[int, boo
     return 200, True
 
 
+async def drip_header(request: Request, writer: asyncio.StreamWriter) -> tuple[int, bool]:
+    """/_/drip-header?every=0.1: the head a byte at a time."""
+    for byte in answer(200, PAGE, "Content-Type: text/html"):
+        writer.write(bytes([byte]))
+        await writer.drain()
+        await asyncio.sleep(request.number("every", 0.1))
+    return 200, True
+
+
 async def endless(request: Request, writer: asyncio.StreamWriter) -> tuple[int, bool]:
     """/_/endless: a body that never ends."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + PAGE)
@@ -219,6 +228,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "redirect": redirect,
     "chain": chain,
     "drip": drip,
+    "drip-header": drip_header,
     "endless": endless,
     "endless-header": endless_header,
     "hang": hang,
