@@ -214,7 +214,7 @@ class Parser:
         self._offers.send((lesson.harvest.job, targets(lesson.harvest.job, lesson.links, most)) for lesson in settled)
         self._work.lines += [lesson.stored() for lesson in settled]
         for found in listings:
-            self._offers.send_again(found.offers)
+            self._offers.send_jobs(found.offers)
             self._work.lines.append(found.stored)
 
     def _learn(self, batch: Batch, offset: int, length: int, harvest: Harvest) -> Lesson | Listing | None:

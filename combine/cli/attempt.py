@@ -80,6 +80,10 @@ class Attempt:
     def answered(self, job: Job) -> None:
         """A robots job is done; `try` has none."""
 
+    async def sitemaps(self, job: Job, permission: Permission) -> None:
+        """robots.txt names sitemaps, which are not read here."""
+        self.facts.append(("sitemap", " ".join(permission.sitemaps[:10])))
+
     async def errand(self, url: str, origin: str, hops: int) -> None:
         """The robots.txt lies on another site, which is not asked here."""
         self.facts.append(

@@ -66,6 +66,10 @@ class Offers:
             lines += [redirect(url) if is_redirect else link(url) for url, is_redirect in targets.items()]
         self._send(lines)
 
+    def send_jobs(self, jobs: Iterable[Job]) -> None:
+        """Offer whole lines: what a sitemap lists says more than that it is there."""
+        self._send([jcf.dump(job) for job in jobs])
+
     def _send(self, lines: list[bytes]) -> None:
         for start in range(0, len(lines), MESSAGE_LINES):
             self._call(lines[start : start + MESSAGE_LINES])
