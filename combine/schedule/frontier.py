@@ -178,7 +178,8 @@ class Frontier(Outcomes):
         again = self.rows.find(row.site, row.h)
         assert again is not None
         for other in _ways(row):
-            self.note_way(again, other)
+            if other != way:
+                self.note_way(again, other)
 
 
 def _ways(row: Row) -> list[Way]:

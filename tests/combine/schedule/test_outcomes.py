@@ -171,7 +171,7 @@ def test_a_harvest_of_what_was_handed_back_unasked_is_dropped(world: World) -> N
         ({"AFTER": "soon", "OUTCOME": "failed"}, RecordError),
     ],
 )
-def test_what_no_outcome_means(world: World, params: dict[str, str], error: type[Exception]) -> None:
+def test_what_no_outcome_means(world: World, params: dict[str, Any], error: type[Exception]) -> None:
     (job,) = world.take()
     line = jcf.job(**{"URL": URL, "FETCH": job.fetch, "LEASE": job.get("LEASE"), **params})
     with pytest.raises(error):
