@@ -18,6 +18,7 @@ from combine.schedule.board import Board
 from combine.schedule.names import network_of
 from combine.schedule.rows import LEASED, QUEUED, Row
 from combine.schedule.sites import DUE, Site
+from combine.services import MESSAGE_LINES
 from formats import jcf
 from formats.jcf import Job
 
@@ -90,7 +91,7 @@ class Leases(Board):
             self._space_at = None
 
     def take(self, holder: Holder, count: int) -> list[Job]:
-        """Lease up to `count` due sites to a holder; gives their jobs, grouped by lease."""
+        """Lease up to `count` due sites to a holder; gives their jobs, grouped by lease, as many as an answer holds."""
         self.tick()
         now = self.clock.boot()
         if self.gate != "open" or self.stalled:
@@ -100,7 +101,9 @@ class Leases(Board):
             count = min(count, 1 if now >= self.line.next_probe() else 0)
         jobs: list[Job] = []
         for site in self._due_for(holder, count, now):
-            jobs += self._lease(site, holder, now)
+            if len(jobs) == MESSAGE_LINES:
+                break
+            jobs += self._lease(site, holder, now, MESSAGE_LINES - len(jobs))
         if jobs and is_probe:
             self.line.probed(now)
         self._save_number()
@@ -185,14 +188,14 @@ class Leases(Board):
             rested = now - max(self.settings.politeness.address_delay_s, 60.0)
             self.addresses = {key: value for key, value in self.addresses.items() if value[0] or value[2] > rested}
 
-    def _lease(self, site: Site, holder: Holder, now: float) -> list[Job]:
+    def _lease(self, site: Site, holder: Holder, now: float, most: int) -> list[Job]:
         rows = self._ready(site, 1)
         if not rows:
             return []
         if rows[0].seed:
             site.asked = self.seeds.get(rows[0].seed).delay
         delay = self.delay(site)
-        size = politeness.lease_size(self.settings, delay)
+        size = min(politeness.lease_size(self.settings, delay), most)
         if size > 1:
             rows = self._ready(site, size)
         lease = self._open_lease(site, holder, delay, now)

@@ -71,6 +71,18 @@ def test_a_lease_has_as_many_jobs_as_fit(delay: str, jobs: int) -> None:
     assert jobs == len(world.take())
 
 
+def test_an_answer_holds_no_more_jobs_than_a_message() -> None:
+    world = World(listed=always)
+    for number in range(12):
+        seed = f"http://{number}.example/"
+        world.seed(seed)
+        add(world, *(f"{seed}{page}" for page in range(98)), seed=seed)
+    first = world.take()
+    assert 1000 == len(first)
+    # The eleventh site is leased with what fitted, and the twelfth is free.
+    assert 99 == len(world.take(held={job.number("LEASE") for job in first}))
+
+
 def test_priority_first_then_breadth_then_age() -> None:
     world = World(listed=always)
     world.seed("http://a.example/", PRIO=5)
