@@ -185,6 +185,7 @@ class SiteRule:
     match: str  # a host name, or .name for a domain and all below it; required
     delay_s: float | None = None  # seconds between requests; may be written delay; also lowers a crawl-delay
     robots: str = "obey"  # anything else needs `because`
+    tls: str = "verify"  # accept: also a certificate that is expired, self-signed or another's; needs `because`
     because: str = ""  # the reason, which goes into every harvest and record
     blocked: bool = False  # never asked
     requests_day: int | None = None  # instead of politeness.site_requests_day
@@ -328,8 +329,12 @@ def _site_rule(table: dict[str, Any], place: str) -> SiteRule:
     rule = SiteRule(**{key: _typed(value, SiteRule, key, place) for key, value in table.items()})
     if rule.robots not in ("obey", "ignore"):
         raise ConfigError(f'{place}: robots is "obey" or "ignore", not "{rule.robots}"')
+    if rule.tls not in ("verify", "accept"):
+        raise ConfigError(f'{place}: tls is "verify" or "accept", not "{rule.tls}"')
     if rule.robots != "obey" and not rule.because:
         raise ConfigError(f'{place}: robots = "{rule.robots}" needs because = "…": it is written into every record')
+    if rule.tls != "verify" and not rule.because:
+        raise ConfigError(f'{place}: tls = "{rule.tls}" needs because = "…": it is written into every harvest')
     return rule
 
 

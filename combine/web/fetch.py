@@ -8,7 +8,7 @@ is followed and nothing is tried again: each request counts for politeness, so t
 network's failures are outcomes in `Fetched`, never exceptions; only cancellation leaves `fetch` otherwise.
 
 Limits. The status line and the fields are written anew from what the parser read: blanks around values and folded lines
-are lost. A server that is slow to send its header is stopped by the limit of the whole fetch only.
+are lost, and so are lines that were no fields (see `head`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from combine.web import retry_after
 from combine.web.addresses import Allowed, Refused, canonical
 from combine.web.body import Body, read_body
 from combine.web.connection import Lease, Leases, OtherPeer, Protocol
+from combine.web.faults import reason_of
 from formats.hrf import Harvest
 from formats.jcf import Job
 
@@ -169,15 +170,20 @@ class Fetcher:
         assert self._session is not None
         headers = _conditions(asking.job)
         response: ClientResponse | None = None
+        rule = self._settings.site_rule(lease.host) if url.scheme == "https" else None
+        if accepted := rule is not None and rule.tls == "accept":
+            assert rule is not None
+            asking.tls = f"accepted because {rule.because}"
+        ask = partial(self._session.request, method, url, headers=headers, allow_redirects=False, ssl=not accepted)
         try:
             try:
-                response = await self._session.request(method, url, headers=headers, allow_redirects=False)
+                response = await ask()
             except OtherPeer:
                 # Nothing was sent, and that connection is closed: a new one goes to the leased address.
-                response = await self._session.request(method, url, headers=headers, allow_redirects=False)
+                response = await ask()
             return await self._read(asking, response, lease, body_limit)
         except (aiohttp.ClientError, OSError, ValueError, Refused, OtherPeer) as error:
-            reason, detail = _reason_of(error)
+            reason, detail = reason_of(error)
             if reason in ("address", "url"):
                 return asking.refused(reason, detail)
             return asking.failed(reason, detail, peer=lease.peer)
@@ -254,6 +260,7 @@ class _Asking:
     robots: str
     began: float
     began_monotonic: float
+    tls: str = ""  # why a certificate was not verified
 
     def answered(
         self, outcome: str, response: ClientResponse, header: bytes, body: Body, location: str, peer: str
@@ -273,6 +280,7 @@ class _Asking:
             request=_request_of(response),
             header=header,
             body=body.data,
+            extra=(("Tls", self.tls),) if self.tls else (),
         )
         return Fetched(
             outcome=outcome,
@@ -321,25 +329,6 @@ def _conditions(job: Job) -> dict[str, str]:
     if (modified := job.get("LMOD")) and modified.isascii() and modified.isprintable():
         headers["If-Modified-Since"] = modified
     return headers
-
-
-def _reason_of(error: BaseException) -> tuple[str, str]:
-    detail = str(error) or type(error).__name__
-    if isinstance(error, Refused):
-        return "address", detail
-    if isinstance(error, (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError, ssl.SSLError)):
-        return "tls", detail
-    if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, OtherPeer)):
-        return "connect", detail
-    if isinstance(error, TimeoutError):
-        return "timeout", "no answer in time"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "reset", "the server closed the connection without an answer"
-    if isinstance(error, aiohttp.InvalidURL):
-        return "url", detail
-    if isinstance(error, (aiohttp.ClientResponseError, aiohttp.ClientPayloadError, ValueError)):
-        return "http", detail
-    return "reset", detail
 
 
 def _request_of(response: ClientResponse) -> bytes:

@@ -14,7 +14,6 @@ import re
 #: The longest number of bytes that is taken for one; 15 digits are a petabyte.
 _LENGTH_DIGITS = 15
 
-_END = re.compile(rb"\r?\n\r?\n")
 _LINE_END = re.compile(rb"\r?\n")
 _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
@@ -29,8 +28,9 @@ _CODED = re.compile(rb"\r\ntransfer-encoding:", re.IGNORECASE)
 
 def end_of(data: bytes | bytearray, start: int = 0) -> int:
     """Where the head ends that the bytes begin with, looked for from `start` on; 0 where it is not whole."""
-    match = _END.search(data, start)
-    return match.end() if match else 0
+    end = data.find(b"\n\r\n", start)
+    bare = data.find(b"\n\n", start, end if end >= 0 else len(data))
+    return bare + 2 if bare >= 0 else end + 3 if end >= 0 else 0
 
 
 def is_interim(head: bytes) -> bool:

@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 import pytest
 import uvloop
 
-from combine.config import Agent, Harvest, Settings
+from combine.config import Agent, Harvest, Settings, SiteRule
 from combine.errors import RetryLater
 from combine.web import body as body_module
 from combine.web.addresses import Allowed
@@ -445,40 +445,109 @@ def test_job_lines_go_into_the_harvest_as_they_are(tmp_path: Path) -> None:
     assert ("a b", "3") == (asked.get("TAG"), asked.get("DEPTH"))
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with two certificates, each its own authority: a good one and one that has expired."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
-    path = tmp_path / "pair.pem"
-    command = (
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=a.example -addext subjectAltName=DNS:a.example"
+    place = tmp_path_factory.mktemp("certificates")
+    (place / "index").touch()
+    (place / "serial").write_text("01\n")
+    (place / "ca.cnf").write_text(CA)
+    request = (
+        "openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=a.example -keyout key.pem"
     )
-    subprocess.run(
-        [*command.split(), "-keyout", str(tmp_path / "key.pem"), "-out", str(path)], check=True, capture_output=True
-    )
-    return path
+    commands = [f"{request} -out request.pem"]
+    for name, start, end in (
+        ("good", "20200101000000Z", "20991231000000Z"),
+        ("expired", "20200101000000Z", "20200102000000Z"),
+    ):
+        period = f"-startdate {start} -enddate {end}"
+        commands.append(f"openssl ca -config ca.cnf -batch -selfsign -notext -in request.pem {period} -out {name}.pem")
+    for command in commands:
+        subprocess.run(command.split(), check=True, capture_output=True, cwd=place)
+    return place
+
+
+CA = """
+[ca]
+default_ca = own
+[own]
+database = index
+serial = serial
+new_certs_dir = .
+private_key = key.pem
+default_md = sha256
+policy = any
+x509_extensions = server
+unique_subject = no
+[any]
+commonName = supplied
+[server]
+subjectAltName = DNS:a.example
+basicConstraints = critical,CA:TRUE
+[req]
+distinguished_name = name
+[name]
+"""
 
 
 @pytest.mark.parametrize(
-    ("trusted", "host", "outcome", "reason"),
+    ("name", "trusted", "host", "accepted", "fault"),
     [
-        (True, "a.example", "ok", ""),
-        (False, "a.example", "failed", "tls"),
-        (True, "b.example", "failed", "tls"),
+        ("good", True, "a.example", False, ""),
+        ("good", False, "a.example", False, "self-signed"),
+        ("good", True, "b.example", False, "ostname mismatch"),
+        ("expired", True, "a.example", False, "expired"),
+        ("good", False, "a.example", True, ""),
+        ("good", True, "b.example", True, ""),
+        ("expired", True, "a.example", True, ""),
     ],
 )
 def test_tls_is_verified(
-    trusted: bool, host: str, outcome: str, reason: str, tmp_path: Path, certificate: Path, monkeypatch: Any
+    name: str,
+    trusted: bool,
+    host: str,
+    accepted: bool,
+    fault: str,
+    tmp_path: Path,
+    certificates: Path,
+    monkeypatch: Any,
 ) -> None:
+    pair = certificates / f"{name}.pem"
     if trusted:
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        monkeypatch.setenv("SSL_CERT_FILE", str(pair))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, tmp_path / "key.pem")
+    context.load_cert_chain(pair, certificates / "key.pem")
+    rule = SiteRule(match=".example", tls="accept", because="it is ours")
+    settings = replace(SETTINGS, site=(rule,)) if accepted else SETTINGS
 
     async def run() -> Fetched:
-        async with Server(tls=context) as site, Fetcher(SETTINGS, Allowed(["127.0.0.1"]), tmp_path) as fetcher:
+        async with Server(tls=context) as site, Fetcher(settings, Allowed(["127.0.0.1"]), tmp_path) as fetcher:
             url = f"https://{host}:{site.port}/_/status/200"
             return await fetcher.fetch(job(URL=url), "127.0.0.1", robots="obeyed")
 
     got = asyncio.run(run())
-    assert (outcome, reason) == (got.outcome, got.reason), got.detail
+    assert (("failed", "tls") if fault else ("ok", "")) == (got.outcome, got.reason), got.detail
+    assert fault in got.detail
+    if fault:
+        assert f'[[site]] match = "{host}" tls = "accept"' in got.detail
+    else:
+        assert got.harvest is not None
+        assert ((("Tls", "accepted because it is ours"),) if accepted else ()) == got.harvest.extra
+        assert got.harvest == hrf.parse(hrf.dump(got.harvest))
+
+
+def test_what_speaks_no_tls(tmp_path: Path) -> None:
+    def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.0 400 X\r\n\r\n")
+        writer.close()
+
+    async def main() -> Fetched:
+        listener = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with listener, Fetcher(SETTINGS, LOOPBACK, tmp_path) as fetcher:
+            port = listener.sockets[0].getsockname()[1]
+            return await fetcher.fetch(job(URL=f"https://127.0.0.1:{port}/"), "127.0.0.1", robots="obeyed")
+
+    got = asyncio.run(main())
+    assert ("failed", "tls") == (got.outcome, got.reason), got.detail
