@@ -48,6 +48,7 @@ HEAD: dict[str, str] = {
     "Peer": "address and port that answered",
     "Digest": "sha1: and base32 of the body, as WARC-Payload-Digest",
     "Robots": "obeyed, or why robots.txt was not",
+    "Tls": "why the server's certificate was not verified",
     "Truncated": "length, time or disconnect, where the body is not whole",
     "Request-Length": "bytes of the request head",
     "Header-Length": "bytes of the status line and header fields",
@@ -93,6 +94,7 @@ class Harvest:
     peer: str = ""
     digest: str = ""
     robots: str = ""
+    tls: str = ""
     truncated: str = ""
     request: bytes = b""
     header: bytes = b""
@@ -146,6 +148,7 @@ def head(value: Harvest, body_length: int) -> bytes:
         "Peer": value.peer,
         "Digest": value.digest,
         "Robots": value.robots,
+        "Tls": value.tls,
         "Truncated": value.truncated,
         "Request-Length": str(len(value.request)),
         "Header-Length": str(len(value.header)),
@@ -192,6 +195,7 @@ def parse_at(data: bytes | memoryview | mmap, offset: int) -> tuple[Harvest, int
         peer=lines.get("Peer", ""),
         digest=lines.get("Digest", ""),
         robots=lines.get("Robots", ""),
+        tls=lines.get("Tls", ""),
         truncated=lines.get("Truncated", ""),
         request=bytes(data[request_at:header_at]),
         header=bytes(data[header_at:body_at]),

@@ -71,6 +71,7 @@ FIELDS: dict[str, Field] = dict(
         _field("type", "MIME type, as sniffed from header and body"),
         _field("charset", "character encoding the text was read in, by its WHATWG name"),
         _field("size", "bytes of the body as received, before content decoding", numbers="size"),
+        _field("truncated", "why the body is not whole: length, time or disconnect"),
         _field("server", "software of the server, as it names itself"),
         _field("etag", "ETag as received, with its quotes"),
         _field("body_digest", "SHA-1 of the body as received"),

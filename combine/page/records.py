@@ -87,6 +87,7 @@ def _of_answer(harvest: Harvest, page: Page, raw: tuple[str, int, int]) -> list[
         ("type", page.type),
         ("charset", page.charset),
         ("size", str(len(harvest.body))),
+        ("truncated", page.truncated),
         ("server", harvest.field("server")),
         ("etag", harvest.field("etag")),
         ("body_digest", harvest.digest),

@@ -280,7 +280,7 @@ class _Asking:
             request=_request_of(response),
             header=header,
             body=body.data,
-            extra=(("Tls", self.tls),) if self.tls else (),
+            tls=self.tls,
         )
         return Fetched(
             outcome=outcome,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+from dataclasses import replace
+
 from combine.config import Page as Limits
 from combine.page import records
 from combine.page.extract import extract
@@ -111,3 +114,12 @@ def test_a_page_that_nobody_reads_has_its_facts() -> None:
     asked = harvest(b"\x89PNG\r\n\x1a\n", "Content-Type: image/png")
     made = records.build(asked, extract(asked, URL, Limits()), None, ("", 0, 0), "", "p")
     assert ("image/png", "8", "", "") == (made.get("type"), made.get("size"), made.get("counts"), made.get("raw"))
+
+
+def test_a_body_that_is_not_whole_says_so() -> None:
+    cut = replace(harvest(BODY, HTML), truncated="time")
+    made = records.build(cut, extract(cut, URL, Limits()), None, ("", 0, 0), "", "p")
+    assert "time" == made.get("truncated")
+    packed = replace(harvest("", HTML, "Content-Encoding: gzip"), body=gzip.compress(BODY.encode())[:-8])
+    made = records.build(packed, extract(packed, URL, Limits()), None, ("", 0, 0), "", "p")
+    assert ("disconnect", "T") == (made.get("truncated"), made.get("title"))

@@ -534,7 +534,7 @@ def test_tls_is_verified(
         assert f'[[site]] match = "{host}" tls = "accept"' in got.detail
     else:
         assert got.harvest is not None
-        assert ((("Tls", "accepted because it is ours"),) if accepted else ()) == got.harvest.extra
+        assert ("accepted because it is ours" if accepted else "") == got.harvest.tls
         assert got.harvest == hrf.parse(hrf.dump(got.harvest))
 
 
