@@ -129,6 +129,7 @@ class Duties:
         self._offer = offer
         self._timer = asyncio.Event()
         self._missing: dict[str, int] = {}
+        self._said = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._lookups: set[asyncio.Task[None]] = set()
 
@@ -305,6 +306,10 @@ class Duties:
 
     async def mind_room(self) -> None:
         """While the spool or the disk is full, nothing is handed out."""
+        said = self.frontier.line.sentence()
+        if said != self._said:
+            log.warning("%s", said or "sites can be reached again")
+            self._said = said
         sentence = self.outside.stalled()
         if sentence != self.frontier.stalled:
             log.warning("%s", sentence or "sites are handed out again")

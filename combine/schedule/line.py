@@ -36,6 +36,12 @@ class Line:
         """Whether it is our own line."""
         return self._is_down
 
+    def sentence(self) -> str:
+        """What is said of it, "" while the line is up."""
+        return (
+            f"most sites cannot be reached, so it is our own line: one is tried every {PROBE_S:.0f} s" * self._is_down
+        )
+
     def next_probe(self) -> float:
         """When one site may go out although the line is down."""
         return self._probe

@@ -55,7 +55,7 @@ def stat(frontier: Frontier, pages: int, size: int) -> list[Job]:
         NEXT=None if after is None else f"{after:.3f}",
         IDLE=f"{max(now - frontier.idle_since, 0):.3f}",
         SINCE=frontier.rows.forced_since() or None,
-        STALLED=frontier.stalled or None,
+        STALLED=frontier.stalled or frontier.line.sentence() or None,
         **{name: frontier.outcomes[outcome] for name, outcome in OUTCOMES.items()},
     )
     out = _out_by_budget(frontier)

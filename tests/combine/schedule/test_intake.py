@@ -93,14 +93,28 @@ def test_a_line_that_is_refused_says_why_and_hurts_no_other(world: World, line: 
 
 
 def test_a_row_keeps_what_was_said_of_the_job_and_nothing_that_others_say(world: World) -> None:
-    given: dict[str, Any] = {"VIA": "http://a.example/v", "HDB": "x", "OWN": "kept", "HOPS": 2, "SINCE": "2026-01-01T00:00:00Z"}
-    others: dict[str, Any] = {"ETAG": '"e"', "FTIME": "t", "FETCH": 7, "LEASE": 8, "ADDR": "10.0.0.1", "OUTCOME": "ok", "NRT": 5}
+    given: dict[str, Any] = {
+        "VIA": "http://a.example/v",
+        "HDB": "x",
+        "OWN": "kept",
+        "HOPS": 2,
+        "SINCE": "2026-01-01T00:00:00Z",
+    }
+    others: dict[str, Any] = {
+        "ETAG": '"e"',
+        "FTIME": "t",
+        "FETCH": 7,
+        "LEASE": 8,
+        "ADDR": "10.0.0.1",
+        "OUTCOME": "ok",
+        "NRT": 5,
+    }
     world.add(link("http://a.example/1", 2, PRIO=3, **given, **others))
     kept = {"URL": "http://a.example/1", "SEED": URL, "TAG": "t", "VIA": given["VIA"], "HDB": "x", "OWN": "kept"}
     assert {**kept, "HOPS": "2"} == dict(job_of(world, "http://a.example/1").params)
     row = world.row("http://a.example/1")
     assert row is not None
-    assert (2, 3, "2026-01-01T00:00:00Z", 0) == (row.depth, row.prio, row.since, row.nrt)
+    assert (2, 3, given["SINCE"], 0) == (row.depth, row.prio, row.since, row.nrt)
 
 
 def test_the_longest_job_can_be_handed_out(world: World) -> None:
