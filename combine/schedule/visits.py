@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -75,6 +76,8 @@ class Visits:
         self._db = open_database(path)
         self._db.executescript(_SCHEMA)
         self._sites: dict[str, int] = {}
+        self._changes: Counter[str | int] = Counter()  # of the counts: by name, and by site that of its records
+        self._held = self._count_held()
 
     def close(self) -> None:
         """Commit and close."""
@@ -84,6 +87,7 @@ class Visits:
     def commit(self) -> None:
         """Make durable what was remembered."""
         if self._db.in_transaction:
+            self._write_counts()
             self._db.execute("COMMIT")
 
     def rollback(self) -> None:
@@ -91,11 +95,14 @@ class Visits:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
         self._sites.clear()
+        self._changes.clear()
+        self._held = self._count_held()
 
     def counts(self) -> dict[str, int]:
         """How many URLs were visited, how many have a record, on how many sites; how many removals are held."""
+        self._write_counts()
         counts = dict(self._db.execute("SELECT name, n FROM count"))
-        counts["held"] = self._db.execute("SELECT count(*) FROM held").fetchone()[0]
+        counts["held"] = self._held
         counts["sites"] = self._db.execute("SELECT count(*) FROM site").fetchone()[0]
         return counts
 
@@ -149,6 +156,7 @@ class Visits:
             return False
         site, day = self._site(site_of(url)), int(now // DAY_S)
         self._begin()
+        self._write_counts()
         self._db.execute("INSERT OR IGNORE INTO turned VALUES (?, ?, ?)", (site, day, url_key(url)))
         self._db.execute("DELETE FROM turned WHERE site = ? AND day < ?", (site, day))
         (turned,) = self._db.execute("SELECT count(*) FROM turned WHERE site = ?", (site,)).fetchone()
@@ -156,7 +164,8 @@ class Visits:
         least = min(HOLD_LEAST, max(records / 2, 1))
         is_held = bool(turned > HOLD_SHARE * records and turned >= least and turned > 1)
         if is_held:
-            self._db.execute("INSERT OR IGNORE INTO held VALUES (?, ?)", (site, url_key(url)))
+            held = self._db.execute("INSERT OR IGNORE INTO held VALUES (?, ?)", (site, url_key(url)))
+            self._held += held.rowcount
         return is_held
 
     def forget(self, url: str) -> None:
@@ -171,8 +180,8 @@ class Visits:
         site, h = self._site(site_of(url)), url_key(url, kind)
         self._begin()
         self._db.execute("DELETE FROM visit WHERE site = ? AND h = ?", (site, h))
-        self._db.execute("DELETE FROM held WHERE site = ? AND h = ?", (site, h))
-        self._count("urls", -1)
+        self._release(site, h)
+        self._changes["urls"] -= 1
         self._swap_digest(site, h, visit.get("DIGEST"), "")
         if visit.get("RECORD"):
             self._count_record(site, -1)
@@ -194,10 +203,10 @@ class Visits:
             (site, h, int(epoch_of(visit.get("DUE"))), int(has), jcf.dump_text(visit)),
         )
         if not has or visit.get("OUTCOME") not in TURNED:
-            self._db.execute("DELETE FROM held WHERE site = ? AND h = ?", (site, h))
+            self._release(site, h)
         self._swap_digest(site, h, old.get("DIGEST") if old else "", visit.get("DIGEST"))
         if old is None:
-            self._count("urls", 1)
+            self._changes["urls"] += 1
         if had != has:
             self._count_record(site, 1 if has else -1)
 
@@ -233,12 +242,25 @@ class Visits:
         if new:
             self._db.execute("INSERT OR IGNORE INTO digest VALUES (?, ?, ?)", (_digest(new), site, h))
 
-    def _count(self, name: str, change: int) -> None:
-        self._db.execute("UPDATE count SET n = n + ? WHERE name = ?", (change, name))
+    def _release(self, site: int, h: int) -> None:
+        if self._held:
+            self._held -= self._db.execute("DELETE FROM held WHERE site = ? AND h = ?", (site, h)).rowcount
+
+    def _count_held(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM held").fetchone()[0])
 
     def _count_record(self, site: int, change: int) -> None:
-        self._count("records", change)
-        self._db.execute("UPDATE site SET records = records + ? WHERE id = ?", (change, site))
+        self._changes["records"] += change
+        self._changes[site] += change
+
+    def _write_counts(self) -> None:
+        """Bring the counts up to date: once a commit, since they change with each visit."""
+        for key, change in self._changes.items():
+            if isinstance(key, str):
+                self._db.execute("UPDATE count SET n = n + ? WHERE name = ?", (change, key))
+            else:
+                self._db.execute("UPDATE site SET records = records + ? WHERE id = ?", (change, key))
+        self._changes.clear()
 
     def _site(self, name: str, create: bool = True) -> int:
         number = self._sites.get(name)
