@@ -185,7 +185,7 @@ class Board:
 
     def forbids(self, url: str) -> str:
         """Why a normalised URL is never asked, "" where it may be."""
-        rule = self.settings.site_rule(host_of(url))
+        rule = self.settings.site_rule(host_of(url)) if self.settings.site else None
         if rule is not None and rule.blocked:
             return "a site rule blocks its host"
         return "the exclude file forbids it" if self.exclusions.forbids(url) else ""

@@ -30,8 +30,15 @@ class Exclusions:
     host_expressions: tuple[re.Pattern[str], ...] = ()
     url_expressions: tuple[re.Pattern[str], ...] = ()
 
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        plain = self.hosts or self.domains or self.prefixes or self.any_scheme
+        return bool(plain or self.host_expressions or self.url_expressions)
+
     def forbids(self, url: str) -> bool:
         """Whether a normalised URL is one of those."""
+        if not self:
+            return False
         host = host_of(url)
         return (
             host in self.hosts

@@ -30,6 +30,10 @@ ROBOTS_HOPS, ROBOTS_S = 5, 86400.0
 #: Bytes of a job's line. What a hand-out adds to it must fit into a line, too, or the job could never be handed out.
 JOB_BYTES = LINE_BYTES - 6 * 1024
 
+#: Characters of names and values of which the line is never longer than that: four bytes each, four signs around each
+#: parameter, and a seed's URL.
+SURELY_FITS = 1_000
+
 #: What only a hand-out or a visit says of a job: an offered line keeps none of it.
 NOT_OFFERED = IN_COLUMNS | {"URL", "SEED", "KIND", "FOR", "OUTCOME", "STATUS", "REASON", "BATCH", "END", *VALIDATORS}
 
@@ -47,7 +51,7 @@ class Candidate:
     depth: int
     prio: int
     since: str
-    line: Job
+    offered: Job
     is_seed: bool
     is_due: bool  # whatever its visit says
     changed: str = ""  # when its page last changed, as a sitemap says
@@ -61,7 +65,19 @@ class Candidate:
     @property
     def way(self) -> Way:
         """How it came here."""
-        return Way(self.seed.id, self.depth, self.since, self.line.number("HOPS"))
+        return Way(self.seed.id, self.depth, self.since, self.offered.number("HOPS"))
+
+    def line(self) -> Job:
+        """The line to queue. Most of what is offered is known, and never needs it."""
+        params = self.offered.params
+        kept = {name: value for name, value in params.items() if name not in NOT_OFFERED and name != "TAG"}
+        return jcf.job(URL=self.url, SEED=self.seed.url, TAG=params.get("TAG") or self.seed.tag or None, **kept)
+
+    def fits(self) -> bool:
+        """Whether its line is one that can be handed out; the dear look is for those that may be too long."""
+        params = self.offered.params
+        characters = sum(map(len, params)) + sum(map(len, params.values())) + len(self.seed.tag)
+        return characters <= SURELY_FITS or len(jcf.dump(self.line())) <= JOB_BYTES
 
 
 @dataclass(slots=True)
@@ -156,13 +172,12 @@ class Intake:
         if hops > frontier.settings.scheduler.redirects or not (is_seed or is_inside(url, seed, depth, hops, line)):
             return None
         seed = frontier.seeds.get(seed.id)  # a redirect may have widened it
-        kept = {name: value for name, value in line.params.items() if name not in NOT_OFFERED and name != "TAG"}
-        job = jcf.job(URL=url, SEED=seed.url, TAG=line.get("TAG") or seed.tag or None, **kept)
-        if len(jcf.dump(job)) > JOB_BYTES:
-            raise Rejected(f"the job's line has more than {JOB_BYTES} bytes")
         since, changed = (line.get(name) if epoch_of(line.get(name)) else "" for name in ("SINCE", "CHANGED"))
         key = job_key(line.kind, url)
-        return Candidate(url, key, seed, depth, prio, since, job, is_seed, is_due, changed, line.kind)
+        candidate = Candidate(url, key, seed, depth, prio, since, line, is_seed, is_due, changed, line.kind)
+        if not candidate.fits():
+            raise Rejected(f"the job's line has more than {JOB_BYTES} bytes")
+        return candidate
 
     def _bounded(self, line: Job, name: str, most: int = 1_000_000) -> int:
         value = line.number(name)
@@ -244,7 +259,7 @@ class Intake:
     def _admit(self, candidate: Candidate, visit: Job | None, offer: Offer) -> None:
         frontier, seed = self._frontier, candidate.seed
         if visit is None or candidate.is_due or self._is_due(visit, candidate):
-            line = candidate.line
+            line = candidate.line()
             if visit is not None and visit.get("RECORD"):
                 line = line.having(**{name: visit.get(name) or None for name in VALIDATORS})
             text = jcf.dump_text(line)
@@ -320,7 +335,7 @@ class Intake:
         """A row goes the way of a candidate, and keeps what its visit taught it."""
         frontier = self._frontier
         old = jcf.parse_text(row.line)
-        line = candidate.line.having(**{name: old.get(name) or None for name in VALIDATORS})
+        line = candidate.line().having(**{name: old.get(name) or None for name in VALIDATORS})
         since = max(row.since, candidate.since, key=epoch_of)
         prio = min(row.prio, candidate.prio)
         frontier.rows.change(
