@@ -40,6 +40,9 @@ from formats.jcf import Job
 
 log = logging.getLogger(__name__)
 
+#: Seconds between two looks at a site that `try` waits for: it may have no row whose turn would wake anybody.
+SITE_S = 0.25
+
 
 class Scheduler:
     """The desk of the scheduler: verbs over a Frontier."""
@@ -102,7 +105,7 @@ class Scheduler:
                 left = deadline - time.monotonic()
                 if jobs or left <= 0 or self._server.stopping.is_set():
                     return ok(jobs)
-                await self._duties.pulse.wait(left)
+                await self._duties.pulse.wait(min(left, SITE_S) if asked.get("SITE") else left)
         finally:
             if self._taking.get(holder) is turn:
                 del self._taking[holder]
@@ -112,12 +115,19 @@ class Scheduler:
         if asked.kind == "relink":
             return self._frontier.take_relinks(holder, min(asked.number("COUNT", 100), 500))
         if asked.get("SITE"):
-            lease = self._frontier.take_site(holder, asked.get("SITE"))
-            self._duties.changed()
-            return [jcf.job(SITE=asked.get("SITE"), LEASE=lease.id, DELAY=f"{lease.delay:g}")] if lease else []
+            return self._take_site(asked.get("SITE"), holder)
         jobs = self._frontier.take(holder, min(max(asked.number("SITES", 1), 0), 1000))
         self._duties.looked()
         return jobs
+
+    def _take_site(self, name: str, holder: Holder) -> list[Job]:
+        if not is_site(name):
+            raise Rejected(f"SITE={name[:200]!r} is no host, and no host with its port")
+        lease = self._frontier.take_site(holder, name)
+        if lease is None:
+            return []
+        self._duties.changed()
+        return [jcf.job(SITE=name, LEASE=lease.id, DELAY=f"{lease.delay:g}")]
 
     async def done(self, request: Request) -> Message:
         """Outcomes of what was handed out."""
