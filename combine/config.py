@@ -28,6 +28,15 @@ GIB = 1024 * MIB
 DAY_S = 86400.0
 
 
+#: The endings of Combine 4's <binext>, and those that its predecessor had too and nobody here reads.
+HEAD_FIRST = tuple(
+    (
+        "arff au avi class exe fig gif gz hqx ica jpeg jpg mat mdb mov mp3 mpeg mpg msi pcx pdb psd ram rar raw rmd rmx"
+        " sav sdd shar tar tga tgz tif tiff vo wav wmv wmz xbm xpm z zip ps pdf doc rtf"
+    ).split()
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Agent:
     """Who harvests: robots.txt is matched by `name`; without url and email a harvest of public hosts is limited."""
@@ -54,6 +63,8 @@ class Harvest:
     batch_records: int = 100  # a batch of harvests is handed to the parsers at this many records
     batch_bytes: int = 4_000_000  # or at this size
     batch_s: float = 1.0  # after its first record a batch waits no longer
+    types: tuple[str, ...] = ()  # fetched whole beside HTML, XML and text, which are read: "application/pdf", "image/*"
+    head_first: tuple[str, ...] = HEAD_FIRST  # endings of names that get a HEAD first: the historical ones
     sitemaps: bool = True  # read the sitemaps that a robots.txt names
     sitemap_bytes: int = 50 * MIB  # of a sitemap, the limit of sitemaps.org
     sitemap_urls: int = 50_000  # of a sitemap that become jobs, the limit of sitemaps.org

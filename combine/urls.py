@@ -168,6 +168,14 @@ def record_id(url: str) -> str:
 
 
 @lru_cache(maxsize=4096)
+def extension_of(url: str) -> str:
+    """What follows the last dot of the path's last segment, in lower case; "" where there is none."""
+    path = url.partition("#")[0].partition("?")[0].partition("://")[2]
+    name = path.rpartition("/")[2] if "/" in path else ""
+    stem, dot, extension = name.rpartition(".")
+    return extension.lower() if stem and dot else ""
+
+
 def registrable_domain(host: str) -> str:
     """The part of a host name that somebody registered; an address, a single label or a public suffix is itself."""
     name = host.rstrip(".")

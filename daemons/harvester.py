@@ -25,6 +25,7 @@ from combine.keep.batch import BatchWriter
 from combine.keep.home import Home
 from combine.keep.outbox import Outbox
 from combine.keep.slots import Slot
+from combine.page.mime import REQUISITES, is_wanted
 from combine.urls import record_id
 from combine.web.addresses import Allowed
 from combine.web.fetch import Fetched, Fetcher
@@ -79,7 +80,8 @@ class Harvester:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, lambda: None)
         keeper = RobotsKeeper(self._settings, RobotsStore(self._home.robots))
-        async with Fetcher(self._settings, self._allowed, self._home.spool_tmp, f"{self._slot.name}-body") as fetcher:
+        spill = (self._home.spool_tmp, f"{self._slot.name}-body")
+        async with Fetcher(self._settings, self._allowed, *spill, self._is_wanted) as fetcher:
             spacing = Spacing(self._settings, self._allowed)
             self._tools = Tools(self._settings, fetcher, keeper, spacing, self, self._stopping.is_set)
             sender = loop.create_task(self._outbox.run())
@@ -162,6 +164,11 @@ class Harvester:
     def _lease_ended(self, number: int) -> None:
         self._held.discard(number)
 
+    def _is_wanted(self, job: Job, content_types: list[str]) -> bool:
+        """Whether a body is waited for: what is read, what a setting names, and all that a page is made of."""
+        more = (*self._settings.harvest.types, *(REQUISITES if job.get("REQUISITES") else ()))
+        return is_wanted(content_types, more)
+
     # What a lease reports -------------------------------------------------------------------------------------------
 
     async def fetched(self, job: Job, fetched: Fetched, permission: Permission) -> None:
@@ -174,6 +181,7 @@ class Harvester:
             AFTER=None if fetched.after_s is None else f"{fetched.after_s:g}",
             TOOK=fetched.took_ms,
             SIZE=fetched.body_length,
+            ASKED=fetched.requests if fetched.requests > 1 else None,
         )
         self._events.event(
             "fetched", URL=job.url, OUTCOME=fetched.outcome, STATUS=fetched.status or None, TOOK=fetched.took_ms

@@ -315,7 +315,7 @@ class Parser:
         offered = []
         for job in jobs:
             record = self._store.get(job.url)
-            links = links_of(record) if record is not None else []
+            links = links_of(record, bool(job.get("REQUISITES"))) if record is not None else []
             if job.get("TO"):
                 links = [Link("redirect", job.get("TO"), "", "")]
             offered.append((job, targets(job, links, self._settings.scheduler.links_page)))

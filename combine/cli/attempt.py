@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -26,6 +27,7 @@ from combine.config import Settings
 from combine.errors import EXIT_DONE, EXIT_FINDING, EXIT_TRY_LATER, ConfigError, RetryLater
 from combine.keep.home import Home, is_home
 from combine.page.lesson import Lesson, learn
+from combine.page.mime import is_wanted
 from combine.schedule.names import look_up
 from combine.schedule.scope import Scope, seed_rule
 from combine.status import running
@@ -182,9 +184,14 @@ async def _ask(url: str, delay_s: float, settings: Settings, home: Home | None, 
     job = jcf.job(URL=url, ADDR=answer.address)
     with tempfile.TemporaryDirectory(prefix="combine-try-") as place:
         keeper = RobotsKeeper(settings, _Unsaved(home.robots if home else Path(place)))
-        async with Fetcher(settings, allowed, Path(place)) as fetcher:
+        is_read = partial(_is_wanted, settings)
+        async with Fetcher(settings, allowed, Path(place), is_wanted=is_read) as fetcher:
             tools = Tools(settings, fetcher, keeper, Spacing(settings, allowed), attempt, lambda: False)
             await Worker(Lease(0, answer.address, delay_s, [job]), tools).run()
+
+
+def _is_wanted(settings: Settings, job: Job, content_types: list[str]) -> bool:
+    return is_wanted(content_types, settings.harvest.types)
 
 
 def _refusal(allowed: Allowed, host: str, address: str) -> str:

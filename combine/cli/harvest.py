@@ -99,6 +99,7 @@ class Report:
 @click.option("--same-domain", is_flag=True, help="Stay on the domains of the URLs.")
 @click.option("--under", metavar="PREFIX", help="Stay under a URL prefix.")
 @click.option("--sitemap", "sitemaps", metavar="URL", multiple=True, help="A sitemap or feed that lists the pages.")
+@click.option("--requisites", is_flag=True, help="Take the images, styles and scripts of pages, too.")
 def harvest_command(
     session: Session,
     urls: tuple[str, ...],
@@ -118,6 +119,7 @@ def harvest_command(
     same_domain: bool,
     under: str | None,
     sitemaps: tuple[str, ...],
+    requisites: bool,
 ) -> int:
     """Harvest sites once: start what does not run, load the URLs, end when all is done.
 
@@ -135,6 +137,7 @@ def harvest_command(
         budget=f"{int(time.time())}-{os.getpid()}",
         limit=limit,
         since=utc_text(time.time()) if force else "",
+        requisites=requisites,
     )
     seeds = read(urls, file, sitemaps)
     where = session.where()

@@ -88,6 +88,7 @@ def _robots(home: Home, origin: str) -> dict[str, Any] | None:
 @click.option("-w", "--delay", metavar="SECONDS", type=click.FloatRange(0), help="Seconds between requests to a site.")
 @click.option("--tag", metavar="TAG", default="", help="A tag for the records.")
 @click.option("--sitemap", "sitemaps", metavar="URL", multiple=True, help="A sitemap or feed that lists the pages.")
+@click.option("--requisites", is_flag=True, help="Take the images, styles and scripts of pages, too.")
 def add_command(
     session: Session,
     urls: tuple[str, ...],
@@ -100,6 +101,7 @@ def add_command(
     delay: float | None,
     tag: str,
     sitemaps: tuple[str, ...],
+    requisites: bool,
 ) -> int:
     """Put URLs into the queue of a running harvest.
 
@@ -115,6 +117,7 @@ def add_command(
         exclude=exclude,
         tag=tag,
         delay="" if delay is None else f"{delay:g}",
+        requisites=requisites,
     ).checked()
     home = session.home()
     with Started(home, session.overrides) as started:

@@ -66,6 +66,7 @@ class Wish:
     budget: str = ""
     limit: int | None = None
     since: str = ""
+    requisites: bool = False
 
     def checked(self) -> Wish:
         """The same wish, its patterns compiled once and its prefix normalised.
@@ -95,6 +96,7 @@ class Wish:
             BUDGET=self.budget or None,
             LIMIT=self.limit,
             SINCE=self.since or None,
+            REQUISITES="1" if self.requisites else None,
         )
         return Job({**job.params, **seed.params})
 

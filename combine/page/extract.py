@@ -20,7 +20,7 @@ from combine.page.encoding import encoding_of
 from combine.page.feeds import read_xml
 from combine.page.html import Document, Reference, read
 from combine.page.labels import decode as decode_text
-from combine.page.mime import is_nosniff
+from combine.page.mime import is_nosniff, is_read
 from combine.page.references import in_encoding, link_header, refresh, urls_in
 from combine.page.rights import rights
 from combine.page.sniff import Sniffed, sniff
@@ -29,10 +29,6 @@ from formats.hrf import Harvest
 from formats.wir import Link
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
-#: Text that nobody reads: recorded by its facts.
-_UNREAD = frozenset(
-    {"text/css", "text/javascript", "text/ecmascript", "text/x-javascript", "text/jscript", "image/svg+xml"}
-)
 _PUBLISHED = (
     *("article:published_time", "datepublished", "dc.date", "dcterms.created", "dc.date.issued", "dcterms.issued"),
     *("citation_publication_date", "date", "pubdate"),
@@ -113,12 +109,10 @@ def digest(text: str, title: str) -> str:
 def _document(body: bytes, sniffed: Sniffed, limits: Limits) -> tuple[Document | None, str]:
     """The body taken apart by the reader for its type, and its encoding; None where there is no such reader."""
     kind = sniffed.type
-    if sniffed.binary or kind in _UNREAD:
+    if sniffed.binary or not is_read(kind):
         return None, ""
     is_html = kind in _HTML
     is_xml = kind.endswith(("/xml", "+xml")) and not is_html
-    if not (is_html or is_xml or kind.startswith("text/")):
-        return None, ""
     encoding, skip = encoding_of(body, sniffed.charset, is_html)
     if is_html:
         return read(_as_utf8(body, encoding, skip), limits.depth), encoding

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import calendar
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -25,6 +25,9 @@ from formats.wir import Link, Record
 
 #: Kinds of links that become jobs.
 FOLLOWED = frozenset({"a", "area", "frame", "iframe", "redirect", "refresh", "sitemap"})
+
+#: The kind of link under which images, styles and scripts are offered.
+REQUISITE = "requisite"
 
 WRITE = "write"
 
@@ -50,11 +53,12 @@ class Lesson:
         """The links to offer: those of the page, or of the record that still holds, or a redirect's target."""
         if self.target:
             return [Link("redirect", self.target, "", "")]
+        has_requisites = bool(self.harvest.job.get("REQUISITES"))
         if self.outcome == "not-modified" and self.previous is not None:
-            return links_of(self.previous)
+            return links_of(self.previous, has_requisites)
         if self.page is None or self.page.robots.nofollow:
             return []
-        return [link for link in self.page.links if link.kind in FOLLOWED]
+        return _followed(self.page.links, has_requisites)
 
     def settle(self, answer: Job | None, now: float, parser: str) -> Lesson:
         """Decide, with idbd's answer (None: it has nothing to say); `now` is the epoch time."""
@@ -155,13 +159,28 @@ def target_of(harvest: Harvest, url: str) -> str:
         return ""
 
 
-def links_of(record: Record) -> list[Link]:
+def links_of(record: Record, has_requisites: bool = False) -> list[Link]:
     """The links of a stored record that become jobs; none where its page said nofollow."""
     words = record.get("robots").replace(",", " ").lower().split()
     if "nofollow" in words or "none" in words:
         return []
     links = (Link(*columns[:4]) for columns in record.columns("link") if len(columns) >= 4)
-    return [link for link in links if link.kind in FOLLOWED]
+    return _followed(links, has_requisites)
+
+
+def _followed(links: Iterable[Link], has_requisites: bool) -> list[Link]:
+    """The links that become jobs; what a page is made of comes after where it leads."""
+    links = list(links)
+    found = [link for link in links if link.kind in FOLLOWED]
+    if has_requisites:
+        found += [Link(REQUISITE, link.url, link.rel, link.text) for link in links if _is_requisite(link)]
+    return found
+
+
+def _is_requisite(link: Link) -> bool:
+    if link.kind == "link":
+        return bool({"stylesheet", "icon"} & set(link.rel.split()))
+    return link.kind in ("img", "script")
 
 
 def sights_of(record: Record) -> Sights:
@@ -181,15 +200,18 @@ def _epoch(text: str) -> float:
         return 0.0
 
 
-def targets(job: Job, links: list[Link], most: int) -> dict[str, bool]:
-    """The URLs to offer, normalised, `most` at most; true for what the page redirects to."""
-    found: dict[str, bool] = {}
+def targets(job: Job, links: list[Link], most: int) -> dict[str, str]:
+    """The URLs to offer, normalised, `most` at most, each with its way: "", redirect or requisite.
+
+    What is both a link and a requisite is a requisite, which counts no hop.
+    """
+    found: dict[str, str] = {}
     own = job.url
     for link in links:
         url = _normal(link.url)
-        is_redirect = link.kind == "redirect"
-        if url and url not in found and (url != own or is_redirect):
-            found[url] = is_redirect
+        way = link.kind if link.kind in ("redirect", REQUISITE) else ""
+        if url and (url not in found or way == REQUISITE) and (url != own or way == "redirect"):
+            found[url] = way
             if len(found) >= most:
                 break
     return found

@@ -18,6 +18,17 @@ _LIST_ITEM = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*(?:"|\\?\Z))*', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+#: Text that nobody reads: recorded by its facts.
+_UNREAD = frozenset(
+    {"text/css", "text/javascript", "text/ecmascript", "text/x-javascript", "text/jscript", "image/svg+xml"}
+)
+#: What pages are made of.
+REQUISITES = ("image/*", "font/*", "text/*", "application/javascript", "application/x-javascript")
+#: What servers send who do not know; only the body tells.
+_UNKNOWN = frozenset({"unknown/unknown", "application/unknown", "*/*"})
+
+
 @dataclass(frozen=True, slots=True)
 class Mime:
     """A MIME type: essence in lower case, parameters in their order by lower-case name."""
@@ -88,6 +99,22 @@ def values_of(fields: list[str]) -> list[str]:
         if end >= len(text):
             return values
         at = end + 1
+
+
+def is_read(essence: str) -> bool:
+    """Whether a reader takes bodies of this type apart: HTML, XML and text, but no styles, scripts and drawings."""
+    if essence in _UNREAD:
+        return False
+    return essence in _HTML or essence.startswith("text/") or essence.endswith(("/xml", "+xml"))
+
+
+def is_wanted(content_types: list[str], more: tuple[str, ...] = ()) -> bool:
+    """Whether a body is worth having: of a type that is read, that `more` names (`image/*`), or that is unknown."""
+    mime = combined(content_types)
+    if mime is None or mime.essence in _UNKNOWN or is_read(mime.essence):
+        return True
+    family = mime.essence.partition("/")[0] + "/*"
+    return any(name.lower() in (mime.essence, family) for name in more)
 
 
 def is_nosniff(fields: list[str]) -> bool:

@@ -17,7 +17,7 @@ from formats.wir import Record, join, record
 _PASSING = tuple(
     (
         "FETCH LEASE ADDR DELAY VIA DEPTH NRT PRIO SINCE FTIME ETAG LMOD TYP HOPS ELSE BATCH BUDGET END TOOK OUTCOME "
-        "STATUS REASON AFTER DUE DIGEST SCOPES"
+        "STATUS REASON AFTER DUE DIGEST SCOPES REQUISITES"
     ).split()
 )
 
@@ -86,13 +86,21 @@ def _of_answer(harvest: Harvest, page: Page, raw: tuple[str, int, int]) -> list[
         ("status", str(harvest.status or "")),
         ("type", page.type),
         ("charset", page.charset),
-        ("size", str(len(harvest.body))),
+        ("size", _size(harvest)),
         ("truncated", page.truncated),
         ("server", harvest.field("server")),
         ("etag", harvest.field("etag")),
         ("body_digest", harvest.digest),
         ("raw", join(raw) if raw[0] else ""),
     ]
+
+
+def _size(harvest: Harvest) -> str:
+    """The bytes of the body; where it was not asked for, those that the server announced."""
+    if ("Unread", "type") not in harvest.extra:
+        return str(len(harvest.body))
+    announced = harvest.field("content-length")
+    return announced if announced.isascii() and announced.isdigit() and len(announced) < 16 else ""
 
 
 def _of_page(page: Page) -> list[tuple[str, str]]:

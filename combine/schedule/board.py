@@ -27,7 +27,8 @@ from formats.jcf import Job
 
 #: Of a job's line these have a column of their own, or belong to one hand-out.
 IN_COLUMNS = frozenset(
-    "SCOPES FETCH LEASE ADDR DELAY DEPTH NRT PRIO SINCE CHANGED SCOPE MAXDEPTH INCLUDE EXCLUDE LIMIT BUDGET".split()
+    "SCOPES FETCH LEASE ADDR DELAY DEPTH NRT PRIO SINCE CHANGED SCOPE MAXDEPTH INCLUDE EXCLUDE LIMIT BUDGET"
+    " REQUISITES REQUISITE".split()
 )
 
 

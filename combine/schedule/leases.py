@@ -223,7 +223,7 @@ class Leases(Board):
         """The next rows of a site; those that the exclude file forbids by now are dead."""
         while True:
             rows = self.rows.ready(site.id, count, self.seeds.spent)
-            forbidden = [(row, why) for row in rows if (why := self.forbids(jcf.parse_text(row.line).url))]
+            forbidden = [(row, why) for row in rows if (why := self.forbids(row.url))]
             if not forbidden:
                 return rows
             for row, why in forbidden:
@@ -252,6 +252,7 @@ class Leases(Board):
             self.seeds.spend(self.seeds.get(row.seed), 1)
         return jcf.parse_text(row.line).having(
             SCOPES=row.scopes or None,
+            REQUISITES="1" if row.seed and self.seeds.get(row.seed).scope.has_requisites else None,
             KIND=row.kind if row.kind != "page" else None,
             DEPTH=row.depth,
             PRIO=row.prio or None,

@@ -21,8 +21,8 @@ from formats.jcf import Job
 #: Links remembered, and seconds for which.
 REMEMBERED, REMEMBER_S = 50_000, 60.0
 
-#: A job with the URLs that its page leads to; true for what it redirects to.
-Targets = tuple[Job, dict[str, bool]]
+#: A job with the URLs that its page leads to, each with its way: "" for a link, redirect, requisite.
+Targets = tuple[Job, dict[str, str]]
 
 #: Seed, round and scope.
 Round = tuple[str, str, str]
@@ -42,18 +42,18 @@ class Offers:
     def send(self, offered: Iterable[Targets]) -> None:
         """Offer the links of jobs; when this returns, all are acknowledged."""
         self._forget()
-        redirects: list[bytes] = []
+        others: list[bytes] = []
         lines: dict[tuple[Round, str], tuple[int, bytes]] = {}
         for job, targets in offered:
             round_ = (job.get("SEED"), job.get("SINCE"), _scope(job))
             sent, depth = self._sent[round_], job.number("DEPTH") + 1
-            link, redirect = _line_of(job)
-            for url, is_redirect in targets.items():
-                if is_redirect:
-                    redirects.append(redirect(url))
+            line = _line_of(job)
+            for url, way in targets.items():
+                if way:
+                    others.append(line(url, way))
                 elif depth < sent.get(url, _FARTHEST) and depth < lines.get((round_, url), _NO_LINE)[0]:
-                    lines[round_, url] = (depth, link(url))
-        self._send(redirects)
+                    lines[round_, url] = (depth, line(url, way))
+        self._send(others)
         self._send([line for _, line in lines.values()])
         for (round_, url), (depth, _) in lines.items():
             self._sent[round_][url] = depth
@@ -62,8 +62,8 @@ class Offers:
         """Offer links whatever was sent before."""
         lines: list[bytes] = []
         for job, targets in offered:
-            link, redirect = _line_of(job)
-            lines += [redirect(url) if is_redirect else link(url) for url, is_redirect in targets.items()]
+            line = _line_of(job)
+            lines += [line(url, way) for url, way in targets.items()]
         self._send(lines)
 
     def send_jobs(self, jobs: Iterable[Job]) -> None:
@@ -81,19 +81,18 @@ class Offers:
             self._since = now
 
 
-def _line_of(job: Job) -> tuple[Callable[[str], bytes], Callable[[str], bytes]]:
-    """Writes the ADD line of a URL that a job's page links to, and of one that it redirects to."""
+def _line_of(job: Job) -> Callable[[str, str], bytes]:
+    """Writes the ADD line of a URL to which a job's page leads in some way."""
     depth, hops = job.number("DEPTH"), job.number("HOPS")
     kept = {name: job.get(name) or None for name in ("TAG", "SINCE", "HDB")}
     shared = jcf.dump_text(jcf.job(SEED=job.get("SEED"), VIA=job.url, **kept)).removeprefix(jcf.VERSION)
 
-    def line(url: str, way: str) -> bytes:
-        return f'{jcf.VERSION} URL="{url}"{shared} {way}'.encode()
-
-    return (
-        lambda url: line(url, f'DEPTH="{depth + 1}"'),
-        lambda url: line(url, f'DEPTH="{depth}" HOPS="{hops + 1}"'),
-    )
+    ways = {
+        "": f'DEPTH="{depth + 1}"',
+        "redirect": f'DEPTH="{depth}" HOPS="{hops + 1}"',
+        "requisite": f'DEPTH="{depth}" REQUISITE="1"',
+    }
+    return lambda url, way: f'{jcf.VERSION} URL="{url}"{shared} {ways[way]}'.encode()
 
 
 def _scope(job: Job) -> str:

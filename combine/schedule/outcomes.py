@@ -105,7 +105,7 @@ class Outcomes(Leases):
             return
         if outcome == "denied":  # nobody was asked
             return
-        site.requests += 1
+        site.requests += max(line.number("ASKED"), 1)
         site.bytes += line.number("SIZE")
         self.line.note(site.id, outcome == "failed" and line.get("REASON") in politeness.LINE_FAILURES, now)
         listed = self.is_listed(site.host, site.address)

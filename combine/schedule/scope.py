@@ -17,7 +17,7 @@ from functools import lru_cache
 from combine.errors import Rejected
 from combine.urls import BadURL, host_of, normalise, registrable_domain
 
-KINDS = ("host", "domain", "under")
+KINDS = ("host", "domain", "under", "requisites")
 
 
 @lru_cache(maxsize=1024)
@@ -44,13 +44,19 @@ class Rule:
             inside = bare_host(host) == self.value
         elif self.kind == "domain":
             inside = host == self.value or host.endswith("." + self.value)
-        else:
+        elif self.kind == "under":
             inside = without_scheme(url).startswith(self.value)
+        else:
+            return False
         if inside and self.include:
             inside = expression(self.include).search(url) is not None
         if inside and self.exclude:
             inside = expression(self.exclude).search(url) is None
         return inside
+
+
+#: Admits no page; with it the images, styles and scripts of pages belong.
+REQUISITES = Rule("requisites", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,11 @@ class Scope:
         """Whether a normalised URL belongs."""
         host = host_of(url)
         return any(rule.admits(url, host) for rule in self.rules)
+
+    @property
+    def has_requisites(self) -> bool:
+        """Whether what its pages are made of belongs, too."""
+        return REQUISITES in self.rules
 
     def widened(self, other: Iterable[Rule]) -> Scope:
         """The same scope with more rules."""

@@ -77,7 +77,8 @@ class Seeds:
         if maxdepth is not None and maxdepth < 0:
             raise Rejected(f"MAXDEPTH={maxdepth} is below 0")
         old = self.find(url)
-        scope = old.scope.widened([rule]) if old else Scope((rule,))
+        rules = [rule, *([scopes.REQUISITES] if line.get("REQUISITES") == "1" else [])]
+        scope = (old.scope if old else Scope(())).widened(rules)
         if old is not None:
             maxdepth = None if maxdepth is None or old.maxdepth is None else max(maxdepth, old.maxdepth)
         budget = line.get("BUDGET")

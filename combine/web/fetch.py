@@ -16,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -27,8 +28,8 @@ from yarl import URL
 
 from combine import __version__
 from combine.config import Settings
-from combine.web import retry_after
 from combine.web.addresses import Allowed, Refused, canonical
+from combine.web.answer import after, base32, field_of, header_of, request_of, types_of, utc
 from combine.web.body import Body, read_body
 from combine.web.connection import Lease, Leases, OtherPeer, Protocol
 from combine.web.faults import reason_of
@@ -49,10 +50,6 @@ UNKEPT_BYTES = 64 * 1024
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 CODINGS = "gzip, deflate, br, zstd"
-
-_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-_TEN_BITS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
-_SHIFTS = tuple(range(150, -1, -10))
 
 _FAILED = frozenset({408, 425, 429})
 _GONE = frozenset({404, 410})
@@ -78,6 +75,8 @@ class Fetched:
     took_ms: int = 0
     ended: float = 0.0  # CLOCK_BOOTTIME: politeness counts from here
     peer: str = ""
+    is_unread: bool = False  # nobody reads its type, so it was closed after the header
+    requests: int = 1  # made for this job, those for robots.txt included
 
 
 class Fetcher:
@@ -86,7 +85,15 @@ class Fetcher:
     Invariant: it holds a socket only to addresses that `fetch` was given and `allowed` permits.
     """
 
-    def __init__(self, settings: Settings, allowed: Allowed, spill_dir: Path, prefix: str = "body") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        allowed: Allowed,
+        spill_dir: Path,
+        prefix: str = "body",
+        is_wanted: Callable[[Job, list[str]], bool] = lambda job, content_types: True,
+    ) -> None:
+        self._is_wanted = is_wanted
         self._settings = settings
         self._limits = settings.harvest
         self._allowed = allowed
@@ -192,19 +199,22 @@ class Fetcher:
                 response.release()
 
     async def _read(self, asking: _Asking, response: ClientResponse, lease: Lease, body_limit: int) -> Fetched:
-        header = _header_of(response)
+        header = header_of(response)
         if len(header) > self._limits.header_bytes:
             return asking.failed("http", f"the header is over {self._limits.header_bytes} bytes", peer=lease.peer)
-        location = _field(response, "Location")
+        location = field_of(response, "Location")
         conditional = (
             "If-None-Match" in response.request_info.headers or "If-Modified-Since" in response.request_info.headers
         )
         outcome = outcome_of(response.status, bool(location), conditional)
         if outcome == "failed":
             await read_body(response, min(body_limit, UNKEPT_BYTES), self._limits.slowest_bytes_s)
-            after_s = _after(response)
+            after_s = after(response)
             detail = f"the answer was {response.status}"
             return asking.failed("status", detail, status=response.status, after_s=after_s, peer=lease.peer)
+        if outcome == "ok" and asking.job.kind == "page" and not self._is_wanted(asking.job, types_of(response)):
+            response.close()
+            return asking.unread(response, header, lease.peer)
         spill = self._spill_path if asking.job.kind != "robots" else None
         body = await read_body(
             response, body_limit, self._limits.slowest_bytes_s, spill=spill, spill_bytes=self._limits.spill_bytes
@@ -270,14 +280,14 @@ class _Asking:
         harvest = Harvest(
             job=self.job,
             outcome=outcome,
-            fetched=_utc(self.began),
+            fetched=utc(self.began),
             protocol=f"HTTP/{version.major}.{version.minor}" if version else "",
             elapsed_ms=took_ms,
             peer=peer,
-            digest="sha1:" + _base32(body.sha1),
+            digest="sha1:" + base32(body.sha1),
             robots=self.robots,
             truncated=body.truncated,
-            request=_request_of(response),
+            request=request_of(response),
             header=header,
             body=body.data,
             tls=self.tls,
@@ -290,11 +300,18 @@ class _Asking:
             body_path=body.path,
             body_length=body.length,
             location=location if outcome == "redirect" else "",
-            after_s=_after(response) if response.status >= 300 else None,
+            after_s=after(response) if response.status >= 300 else None,
             took_ms=took_ms,
             ended=_boottime(),
             peer=peer,
         )
+
+    def unread(self, response: ClientResponse, header: bytes, peer: str) -> Fetched:
+        """A body that nobody reads was not waited for: what the header says is kept."""
+        fetched = self.answered("ok", response, header, Body(b"", 0, b""), "", peer)
+        assert fetched.harvest is not None
+        facts = replace(fetched.harvest, digest="", extra=(("Unread", "type"),))
+        return replace(fetched, harvest=facts, is_unread=True)
 
     def failed(
         self, reason: str, detail: str, *, status: int = 0, after_s: float | None = None, peer: str = ""
@@ -311,7 +328,7 @@ class _Asking:
         )
 
     def refused(self, reason: str, detail: str) -> Fetched:
-        harvest = Harvest(job=self.job, outcome="refused", fetched=_utc(self.began), robots=self.robots)
+        harvest = Harvest(job=self.job, outcome="refused", fetched=utc(self.began), robots=self.robots)
         return Fetched(
             outcome="refused", reason=reason, detail=detail, harvest=harvest, took_ms=self._took_ms(), ended=_boottime()
         )
@@ -329,55 +346,6 @@ def _conditions(job: Job) -> dict[str, str]:
     if (modified := job.get("LMOD")) and modified.isascii() and modified.isprintable():
         headers["If-Modified-Since"] = modified
     return headers
-
-
-def _request_of(response: ClientResponse) -> bytes:
-    request = response.request_info
-    lines = [f"{request.method} {request.url.raw_path_qs} HTTP/1.1"]
-    lines += [f"{name}: {value}" for name, value in request.headers.items()]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
-
-
-def _header_of(response: ClientResponse) -> bytes:
-    version = response.version
-    number = f"{version.major}.{version.minor}" if version else "1.1"
-    first = f"HTTP/{number} {response.status} {response.reason or ''}".encode("utf-8", "surrogateescape")
-    fields = [name + b": " + value for name, value in response.raw_headers]
-    return b"\r\n".join([first, *fields, b"", b""])
-
-
-def _field(response: ClientResponse, name: str) -> str:
-    value = str(response.headers.get(name, "")).strip()
-    if value.isascii():
-        return value
-    # aiohttp reads UTF-8 and marks other bytes with lone surrogates, which no URL and no file can hold.
-    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _after(response: ClientResponse) -> float | None:
-    value = _field(response, "Retry-After")
-    if not value:
-        return None
-    # A date is meant by the server's own clock, which its Date tells.
-    now = time.time()
-    told = retry_after.date(_field(response, "Date"), now)
-    return retry_after.seconds(value, now if told is None else told)
-
-
-def _utc(moment: float) -> str:
-    milliseconds = int(moment * 1000)
-    return f"{_utc_second(milliseconds // 1000)}.{milliseconds % 1000:03d}Z"
-
-
-@lru_cache(maxsize=16)
-def _utc_second(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-
-
-def _base32(digest: bytes) -> str:
-    # The standard library's takes 11 µs for a SHA-1, this 2 µs: ten bits at a time from a table.
-    number = int.from_bytes(digest, "big")
-    return "".join([_TEN_BITS[number >> shift & 0x3FF] for shift in _SHIFTS])
 
 
 def _boottime() -> float:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from combine.config import Settings
-from combine.urls import host_of
+from combine.urls import extension_of, host_of
 from combine.web.addresses import Allowed
 from combine.web.fetch import Fetched, Fetcher
 from combine.web.gate import Permission, RobotsKeeper
@@ -148,7 +149,7 @@ class Worker:
         self._delay_s = lease.delay_s
         self._ended = 0.0
         self._over = boottime() + tools.settings.scheduler.lease_s
-        self._asked = 0
+        self._asked = self._reported = 0
         self._permission = Permission()
 
     async def run(self) -> None:
@@ -192,12 +193,25 @@ class Worker:
         if permission.denied:
             await reports.denied(job, permission)
             return True
-        fetched = await self._ask(job, address, permission.robots)
-        await reports.fetched(job, fetched, permission)
+        fetched = await self._look_first(job, address, permission)
+        if fetched is None:
+            fetched = await self._ask(job, address, permission.robots)
+        requests, self._reported = self._asked - self._reported, self._asked
+        await reports.fetched(job, replace(fetched, requests=requests), permission)
         is_site_failure = fetched.outcome == "failed" and (
             fetched.reason in SITE_FAILURES or fetched.status in SLOW_DOWN
         )
         return not is_site_failure and not fetched.after_s
+
+    async def _look_first(self, job: Job, address: str, permission: Permission) -> Fetched | None:
+        """A HEAD where the name says that it is nothing to read; None where the page must be asked for all the same."""
+        names = self._tools.settings.harvest.head_first
+        if job.kind != "page" or job.get("REQUISITES") or extension_of(job.url) not in names:
+            return None
+        fetched = await self._ask(job, address, permission.robots, head_only=True)
+        is_answer = fetched.is_unread or fetched.outcome in ("redirect", "not-modified")
+        is_fault = fetched.outcome == "failed" and (fetched.reason in SITE_FAILURES or fetched.status in SLOW_DOWN)
+        return fetched if is_answer or is_fault else None
 
     async def _errand(self, job: Job) -> bool:
         """A robots job: the file that another site's robots.txt is redirected to."""
@@ -214,7 +228,7 @@ class Worker:
         if permission.crawl_delay and not (rule is not None and rule.delay_s is not None):
             self._delay_s = max(self._delay_s, permission.crawl_delay)
 
-    async def _ask(self, job: Job, address: str, robots: str = "") -> Fetched:
+    async def _ask(self, job: Job, address: str, robots: str = "", head_only: bool = False) -> Fetched:
         """One request, when its time has come."""
         if self._ended:
             margin_s = self._tools.settings.politeness.margin_s if self._delay_s > 0 else 0.0
@@ -223,11 +237,10 @@ class Worker:
         tools.in_flight += 1
         self._asked += 1
         try:
+            fetch = partial(tools.fetcher.fetch, job, address, robots=robots, head_only=head_only)
             if tools.spacing.is_spaced(host_of(job.url), address):
-                return await tools.spacing.ask(
-                    address, lambda: asyncio.ensure_future(tools.fetcher.fetch(job, address, robots=robots))
-                )
-            return await tools.fetcher.fetch(job, address, robots=robots)
+                return await tools.spacing.ask(address, lambda: asyncio.ensure_future(fetch()))
+            return await fetch()
         finally:
             tools.in_flight -= 1
             self._ended = boottime()

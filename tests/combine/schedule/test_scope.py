@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from combine.errors import Rejected
-from combine.schedule.scope import Rule, Scope, load, seed_rule
+from combine.schedule.scope import REQUISITES, Rule, Scope, load, seed_rule
 
 #: scope, seed, include, exclude: a URL that belongs, and one that does not
 SCOPES = [
@@ -58,3 +58,11 @@ def test_scopes_with_the_same_rules_have_the_same_text() -> None:
     assert Scope((one,)).widened([two]).dump() == Scope((two,)).widened([one, two]).dump()
     assert Scope((one,)).widened([one]).dump() == Scope((one,)).dump()
     assert not Scope(()).admits("http://a.example/")
+
+
+def test_requisites_widen_a_scope_and_admit_no_page() -> None:
+    plain = Scope((Rule("host", "example.org"),))
+    wider = plain.widened([REQUISITES])
+    assert (False, True) == (plain.has_requisites, wider.has_requisites)
+    assert not wider.admits("https://example.net/")
+    assert wider == load(wider.dump())

@@ -165,9 +165,9 @@ class Told:
     def take(self, lines: list[bytes]) -> None:
         self.calls.append([jcf.parse(line) for line in lines])
 
-    def send(self, *urls: str, redirect: bool = False, **job: Any) -> list[list[Job]]:
+    def send(self, *urls: str, way: str = "", **job: Any) -> list[list[Job]]:
         self.calls.clear()
-        self.offers.send([(page(**job), dict.fromkeys(urls, redirect))])
+        self.offers.send([(page(**job), dict.fromkeys(urls, way))])
         return list(self.calls)
 
 
@@ -188,27 +188,28 @@ def test_a_link_is_one_hop_further_and_a_redirect_is_not() -> None:
     }
     common: dict[str, Any] = {"SEED": "http://a/", "VIA": "http://a/", "TAG": 'a "tag"', "SINCE": "now", "HDB": "x"}
     assert [[jcf.job(URL="http://a/1", **common, DEPTH=3)]] == told.send("http://a/1", **job)
-    assert [[jcf.job(URL="http://a/2", **common, DEPTH=2, HOPS=2)]] == told.send("http://a/2", redirect=True, **job)
+    assert [[jcf.job(URL="http://a/2", **common, DEPTH=2, HOPS=2)]] == told.send("http://a/2", way="redirect", **job)
+    assert [[jcf.job(URL="http://a/3", **common, DEPTH=2, REQUISITE=1)]] == told.send(
+        "http://a/3", way="requisite", **job
+    )
 
 
 @pytest.mark.parametrize(
-    ("url", "redirect", "job", "again"),
+    ("url", "way", "job", "again"),
     [
-        ("http://a/1", False, {"DEPTH": 1}, False),
-        ("http://a/1", False, {"DEPTH": 2}, False),
-        ("http://a/1", False, {"DEPTH": 0}, True),
-        ("http://a/1", False, {"DEPTH": 1, "SINCE": "now"}, True),
-        ("http://a/1", False, {"DEPTH": 1, "SCOPES": "1:3"}, True),
-        ("http://a/1", True, {"DEPTH": 1}, True),
-        ("http://a/2", False, {"DEPTH": 1}, True),
+        ("http://a/1", "", {"DEPTH": 1}, False),
+        ("http://a/1", "", {"DEPTH": 2}, False),
+        ("http://a/1", "", {"DEPTH": 0}, True),
+        ("http://a/1", "", {"DEPTH": 1, "SINCE": "now"}, True),
+        ("http://a/1", "", {"DEPTH": 1, "SCOPES": "1:3"}, True),
+        ("http://a/1", "redirect", {"DEPTH": 1}, True),
+        ("http://a/2", "", {"DEPTH": 1}, True),
     ],
 )
-def test_what_was_acknowledged_is_not_sent_again(
-    url: str, redirect: bool, job: dict[str, str | int], again: bool
-) -> None:
+def test_what_was_acknowledged_is_not_sent_again(url: str, way: str, job: dict[str, str | int], again: bool) -> None:
     told = Told()
     told.send("http://a/1", DEPTH=1)
-    assert again == bool(told.send(url, redirect=redirect, **job))
+    assert again == bool(told.send(url, way=way, **job))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_a_wider_scope_has_links_sent_again(first: dict[str, Any], then: dict[st
 
 def test_of_two_ways_in_one_message_the_shorter_goes() -> None:
     told = Told()
-    told.offers.send([(page(DEPTH=depth), {"http://a/1": False}) for depth in (3, 1, 4)])
+    told.offers.send([(page(DEPTH=depth), {"http://a/1": ""}) for depth in (3, 1, 4)])
     assert [[2]] == [[line.number("DEPTH") for line in call] for call in told.calls]
 
 
@@ -246,7 +247,7 @@ def test_messages_are_full_and_memory_is_bounded() -> None:
     told.send(*links)
     assert told.send("http://a/1")
     told.calls.clear()
-    told.offers.send_again([(page(), dict.fromkeys(links[:MESSAGE_LINES], False)), (page(), {"http://b/": True})])
+    told.offers.send_again([(page(), dict.fromkeys(links[:MESSAGE_LINES], "")), (page(), {"http://b/": "redirect"})])
     assert [MESSAGE_LINES, 1] == [len(call) for call in told.calls]
 
 

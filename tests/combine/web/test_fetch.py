@@ -551,3 +551,25 @@ def test_what_speaks_no_tls(tmp_path: Path) -> None:
 
     got = asyncio.run(main())
     assert ("failed", "tls") == (got.outcome, got.reason), got.detail
+
+
+@pytest.mark.parametrize("head_only", [False, True])
+def test_a_type_that_nobody_reads_is_closed_after_the_header(tmp_path: Path, head_only: bool) -> None:
+    async def run() -> Fetched:
+        wanted: list[list[str]] = []
+
+        def is_wanted(_: Job, content_types: list[str]) -> bool:
+            wanted.append(content_types)
+            return False
+
+        (tmp_path / "a.gif").write_bytes(b"x" * 5_000_000)
+        async with Server(tmp_path) as site, Fetcher(SETTINGS, LOOPBACK, tmp_path, is_wanted=is_wanted) as fetcher:
+            asked = job(URL=site.url("/a.gif"), FETCH=1)
+            fetched = await fetcher.fetch(asked, site.bind, robots="obeyed", head_only=head_only)
+            assert [["image/gif"]] == wanted
+            return fetched
+
+    fetched = uvloop.run(run())
+    assert fetched.harvest is not None
+    assert ("ok", True, 0, "") == (fetched.outcome, fetched.is_unread, fetched.body_length, fetched.harvest.digest)
+    assert "5000000" == fetched.harvest.field("content-length")
