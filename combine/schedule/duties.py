@@ -104,7 +104,7 @@ class Skeleton(Protocol):
 class Peer(Protocol):
     """A client of idbd."""
 
-    async def call(self, verb: str, lines: Iterable[Job] = ()) -> Iterable[Job]:
+    async def call(self, verb: str, lines: Iterable[Job | bytes] = ()) -> Iterable[Job]:
         """Ask and await the answer."""
         ...
 
@@ -225,7 +225,7 @@ class Duties:
 
     async def _remember(self, rows: list[Row]) -> None:
         try:
-            await self.idbd.call("REMEMBER", [jcf.parse_text(row.result) for row in rows])
+            await self.idbd.call("REMEMBER", [row.result.encode() for row in rows])
         except (Rejected, RecordError) as error:
             if len(rows) > 1:
                 for row in rows:

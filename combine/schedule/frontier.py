@@ -68,15 +68,14 @@ class Frontier(Outcomes):
 
     def _news(self, row: Row, line: Job) -> Job:
         """What idbd is to hear of a row. It says no more of scopes than what the row was handed out with."""
-        url = jcf.parse_text(row.line).url
         if row.kind == "relink":
-            return jcf.job(URL=url, SCOPES=row.scopes)
+            return jcf.job(URL=row.url, SCOPES=row.scopes)
         facts = {name: line.get(name) or None for name in FACTS}
         facts["REASON"] = line.get("REASON")[:REASON_LENGTH] or None
         seed = self.seeds.get(row.seed).url
         kind = None if row.kind == "page" else row.kind
         return jcf.job(
-            URL=url, KIND=kind, **facts, SEED=seed, DEPTH=row.depth, SCOPES=row.scopes, EVENTS=row.events or None
+            URL=row.url, KIND=kind, **facts, SEED=seed, DEPTH=row.depth, SCOPES=row.scopes, EVENTS=row.events or None
         )
 
     def requeue_batch(self, batch: str) -> None:
@@ -90,10 +89,10 @@ class Frontier(Outcomes):
         """Rows whose results idbd is to hear of."""
         return self.rows.stored(count)
 
-    def told(self, rows: Iterable[Row]) -> None:
+    def told(self, rows: list[Row]) -> None:
         """idbd has the visits, durably: the rows go, and what was found on the way meanwhile is offered again."""
         # A row may have learned of better ways while idbd was told, so it is read again.
-        for row in [now for row in rows if (now := self.rows.again(row)) is not None and now.state == STORED]:
+        for row in self.rows.still_stored(rows):
             self.delete(row)
             self._follow_up(row)
             self.settle_row(row)
@@ -157,10 +156,12 @@ class Frontier(Outcomes):
         ways = _ways(row)
         if is_more(self.scopes_now(row), row.scopes):  # its seed was widened, or it came nearer to one
             ways.insert(0, _own_way(row))
+        if not ways:
+            return
         result = jcf.parse_text(row.result) if row.result else jcf.job()
         job = jcf.parse_text(row.line)
         if row.kind == "sitemap":
-            if row.result and ways:  # nothing of it is kept that could be offered again
+            if row.result:  # nothing of it is kept that could be offered again
                 self._ask_again(row, job, result, ways[0])
             return
         for way in ways:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from combine.schedule.visits import open_database
+from formats.jcf import VERSION
 
 QUEUED, DEFERRED, LEASED, FETCHED, STORED, DEAD = range(6)
 
@@ -62,6 +63,9 @@ _COLUMNS = (
 )
 
 
+_BEGIN = f'{VERSION} URL="'
+
+
 @dataclass(slots=True)
 class Row:
     """One row of the queue; `line` is the job's JCF line without what has a column of its own."""
@@ -87,6 +91,12 @@ class Row:
     line: str
     scopes: str  # scope and hops left with which it was handed out last
     result: str
+
+    @property
+    def url(self) -> str:
+        """The job's URL, with which its line begins: it is asked for more often than all the rest."""
+        assert self.line.startswith(_BEGIN), "a job's line begins with its URL"
+        return self.line[len(_BEGIN) : self.line.index('"', len(_BEGIN))]
 
 
 def job_key(kind: str, url: str, waiting: str = "") -> int:
@@ -139,9 +149,11 @@ class Rows:
         """The row whose latest fetch number this is; None fences a late message out."""
         return self._one("fetch = ? AND fetch > 0", fetch) if fetch > 0 else None
 
-    def again(self, row: Row) -> Row | None:
-        """A row as it is now; None where it went."""
-        return self._one("seq = ?", row.seq)
+    def still_stored(self, rows: list[Row]) -> list[Row]:
+        """Of these, given in the order of their numbers, those that are STORED, as they are now."""
+        wanted = {row.seq for row in rows}
+        found = self._many("state = 4 AND seq BETWEEN ? AND ?", rows[0].seq, rows[-1].seq) if rows else []
+        return [row for row in found if row.seq in wanted]
 
     def insert(self, site: int, h: int, kind: str, prio: int, depth: int, seed: int, since: str, line: str) -> int:
         """Queue a new job; gives its number."""

@@ -354,6 +354,8 @@ def scopes_text(scopes: dict[str, float]) -> str:
 
 def is_more(new: str, old: str) -> bool:
     """Whether one map has a scope, or more hops left in one, that the other has not."""
+    if new == old:
+        return False
     held = scopes_of(old)
     return any(left > held.get(scope, -1.0) for scope, left in scopes_of(new).items())
 

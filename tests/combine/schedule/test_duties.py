@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from combine.errors import Rejected, RetryLater, WireError
+from combine.ipc.message import message
 from combine.schedule import duties as duties_module
 from combine.schedule import names
 from combine.schedule.clock import utc_text
@@ -61,8 +62,8 @@ class Idbd:
         self.poison = ""
         self.closed = False
 
-    async def call(self, verb: str, lines: Iterable[Job] = ()) -> list[Job]:
-        lines = list(lines)
+    async def call(self, verb: str, sent: Iterable[Job | bytes] = ()) -> list[Job]:
+        lines = message(verb, sent).jobs()
         await asyncio.sleep(0)
         if self.faults:
             raise self.faults.pop(0)
