@@ -5,43 +5,41 @@ Calls   idbd LOOKUP REMEMBER DUE FORGET.
 Keeps   cabin/queue.sqlite, one commit a tick; in memory the sites that have rows.
 Fails   on a full disk it answers RETRY and reads its state again; without idbd ADD answers RETRY, and TAKE goes on.
 Limits  one process. A lease past its time is ended by SIGKILL to its holder, never taken from him.
+Size:   it has the most verbs, and each is a few lines: unpack, one call, reply.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import time
+from functools import partial
 
 from combine.channel import Channel, Context
 from combine.config import load
-from combine.errors import ConfigError, Rejected, RetryLater
+from combine.errors import ConfigError, RetryLater
 from combine.ipc.client import AsyncClient
 from combine.ipc.loop import run
 from combine.ipc.message import Message
 from combine.ipc.server import Request, Server, Verb, ok
 from combine.keep.home import Home, lock, room
 from combine.keep.spool import Spool
-from combine.schedule import report
+from combine.schedule import orders, report
 from combine.schedule.clock import system_clock
 from combine.schedule.duties import Duties, Outside
 from combine.schedule.exclusions import ExcludeFile
 from combine.schedule.frontier import Frontier
 from combine.schedule.intake import Intake, Offer, question
-from combine.schedule.leases import Holder
 from combine.schedule.rates import Rates
 from combine.schedule.rows import Rows
-from combine.schedule.sites import is_site
+from combine.schedule.takes import Takes
 from combine.services import SERVICES
 from combine.urls import site_of
 from combine.web.addresses import Allowed, Refused
 from formats import jcf
-from formats.jcf import Job
 
 log = logging.getLogger(__name__)
-
-#: Seconds between two looks at a site that `try` waits for: it may have no row whose turn would wake anybody.
-SITE_S = 0.25
 
 
 class Scheduler:
@@ -57,25 +55,14 @@ class Scheduler:
         self._frontier = Frontier(self._rows, context.settings, system_clock(), random.Random(), self._is_listed)
         self._intake = Intake(self._frontier)
         self._idbd = AsyncClient(home.socket("idbd"), "idbd", "scheduler")
-        self._taking: dict[Holder, object] = {}
+        self._look_up = partial(self._idbd.call, "LOOKUP")
         self._rates = Rates(time.monotonic)
         self._exclude = ExcludeFile(home.exclude_file)
         self._stalled()
 
     def verbs(self) -> dict[str, Verb]:
-        """The verbs of services.py."""
-        return {
-            "PING": self.ping,
-            "STAT": self.stat,
-            "ADD": self.add,
-            "TAKE": self.take,
-            "DONE": self.done,
-            "STORED": self.stored,
-            "GATE": self.gate,
-            "SITE": self.site,
-            "WHY": self.why,
-            "FORGET": self.forget,
-        }
+        """The verbs of services.py, each by its name in lower case."""
+        return {name: getattr(self, name.lower()) for name in self.service.verbs}
 
     async def ping(self, request: Request) -> Message:
         """Alive."""
@@ -92,42 +79,8 @@ class Scheduler:
 
     async def take(self, request: Request) -> Message:
         """Sites for a harvester, relink jobs for a parser, one site for `try`."""
-        lines = request.jobs()
-        asked = lines[0] if lines else jcf.job(SITES=1)
         holder = self._duties.holders.of(request.peer.pid)
-        if asked.kind == "relink" or not asked.get("SITE"):
-            self._frontier.keep_only(holder, [line.number("LEASE") for line in lines[1:]])
-        turn = self._taking[holder] = object()
-        deadline = time.monotonic() + min(asked.seconds("WAIT", 20.0), self._frontier.settings.scheduler.take_wait_s)
-        try:
-            while not request.is_gone() and self._taking.get(holder) is turn:
-                jobs = self._take(asked, holder)
-                left = deadline - time.monotonic()
-                if jobs or left <= 0 or self._server.stopping.is_set():
-                    return ok(jobs)
-                await self._duties.pulse.wait(min(left, SITE_S) if asked.get("SITE") else left)
-        finally:
-            if self._taking.get(holder) is turn:
-                del self._taking[holder]
-        return ok()
-
-    def _take(self, asked: Job, holder: Holder) -> list[Job]:
-        if asked.kind == "relink":
-            return self._frontier.take_relinks(holder, min(asked.number("COUNT", 100), 500))
-        if asked.get("SITE"):
-            return self._take_site(asked.get("SITE"), holder)
-        jobs = self._frontier.take(holder, min(max(asked.number("SITES", 1), 0), 1000))
-        self._duties.looked()
-        return jobs
-
-    def _take_site(self, name: str, holder: Holder) -> list[Job]:
-        if not is_site(name):
-            raise Rejected(f"SITE={name[:200]!r} is no host, and no host with its port")
-        lease = self._frontier.take_site(holder, name)
-        if lease is None:
-            return []
-        self._duties.changed()
-        return [jcf.job(SITE=name, LEASE=lease.id, DELAY=f"{lease.delay:g}")]
+        return ok(await self._takes.take(request.jobs(), holder, request.is_gone))
 
     async def done(self, request: Request) -> Message:
         """Outcomes of what was handed out."""
@@ -153,33 +106,13 @@ class Scheduler:
 
     async def gate(self, request: Request) -> Message:
         """Open or pause; or set what a run may still take."""
-        for line in request.jobs():
-            word = line.get("GATE")
-            if word and word not in ("open", "paused"):
-                raise Rejected(f"GATE={word!r}: it is open or paused")
-            if word:
-                self._frontier.gate = word
-                self._rows.set_meta("gate", word)
-            if line.get("BUDGET"):
-                self._frontier.seeds.set_budget(line.get("BUDGET"), line.number("LEFT"))
-        self._frontier.tick()
+        orders.gate(self._frontier, request.jobs())
         self._duties.changed()
         return ok([jcf.job(GATE=self._frontier.gate)])
 
     async def site(self, request: Request) -> Message:
         """A site's facts; its delay and its block, as the operator says."""
-        lines = []
-        for line in request.jobs():
-            changes = bool(line.get("DELAY") or line.get("BLOCK"))
-            if changes and not is_site(line.get("SITE")):
-                raise Rejected(f"SITE={line.get('SITE')[:200]!r} is no host, and no host with its port")
-            site = self._frontier.site_named(line.get("SITE"), create=changes)
-            if site is None:
-                continue
-            if changes:
-                self._frontier.instruct(site, line)
-            lines.append(report.site_line(self._frontier, site))
-            self._frontier.settle(site)
+        lines = [facts for line in request.jobs() if (facts := orders.site(self._frontier, line)) is not None]
         self._duties.changed()
         return ok(lines)
 
@@ -187,12 +120,10 @@ class Scheduler:
         """Why a URL was, or was not, asked."""
         lines = []
         for line in request.jobs():
-            try:
-                asked = [question(line.url), question(line.url, "sitemap")]
-                visit = next(iter(await self._idbd.call("LOOKUP", asked)), None)
-            except RetryLater:
-                visit = None
-            lines += report.why(self._frontier, line.url, visit)
+            visits: list[jcf.Job] = []
+            with contextlib.suppress(RetryLater):
+                visits = await self._look_up([question(line.url), question(line.url, "sitemap")])
+            lines += report.why(self._frontier, line.url, next(iter(visits), None))
         return ok(lines)
 
     async def forget(self, request: Request) -> Message:
@@ -218,9 +149,9 @@ class Scheduler:
 
     async def start(self, server: Server) -> None:
         """Start the duties."""
-        self._server = server
         outside = Outside(Spool(self._home).names, self._stalled, self._refusal)
         self._duties = Duties(self._frontier, self._idbd, outside, server, self._offer)
+        self._takes = Takes(self._frontier, self._duties)
         self._duties.start()
 
     async def stop(self) -> None:
@@ -236,18 +167,14 @@ class Scheduler:
         except ConfigError as error:
             log.error("the settings stay as they were: %s", error)
             return
-        self._allowed = Allowed(settings.harvest.allow_private)
-        self._frontier.settings = settings
+        self._allowed, self._frontier.settings = Allowed(settings.harvest.allow_private), settings
         self._duties.changed()
 
-    async def _offer(self, lines: list[Job], is_due: bool = False) -> Offer:
+    async def _offer(self, lines: list[jcf.Job], is_due: bool = False) -> Offer:
         offer = await self._intake.offer(lines, self._look_up, is_due)
         self._frontier.tick()
         self._duties.changed()
         return offer
-
-    async def _look_up(self, questions: list[Job]) -> list[Job]:
-        return await self._idbd.call("LOOKUP", questions)
 
     def _is_listed(self, host: str, address: str) -> bool:
         return self._allowed.listed(host, address)
@@ -270,6 +197,5 @@ def main(context: Context) -> int:
     home = Home(context.home)
     channel = Channel(context.channel)
     with lock(home, "scheduler"):
-        desk = Scheduler(home, context)
-        run(Server(desk, home.socket("scheduler")), channel)
+        run(Server(Scheduler(home, context), home.socket("scheduler")), channel)
     return 0

@@ -32,6 +32,9 @@ IN_COLUMNS = frozenset(
 )
 
 
+#: How the block of a site begins whose robots.txt is redirected to another site.
+ROBOTS_ELSEWHERE = "its robots.txt is read at"
+
 #: Characters of a reason that are kept: a sentence.
 REASON_LENGTH = 300
 
@@ -133,6 +136,11 @@ class Board:
             max(site.blocked - now, 0), site.reason, site.failures, site.refusals, site.day, site.requests, site.bytes,
             site.holder, site.id,
         )  # fmt: skip
+
+    def set_gate(self, word: str) -> None:
+        """Open or pause."""
+        self.gate = word
+        self.rows.set_meta("gate", word)
 
     def instruct(self, site: Site, line: Job) -> None:
         """What the operator says of a site: its delay, and whether it is left alone."""

@@ -158,7 +158,7 @@ def test_the_gate(tmp_path: Path) -> None:
         assert [] == await take(made, wait="0")
         assert [jcf.job(GATE="paused")] == await made.call("GATE")
         waiting = asyncio.ensure_future(made.scheduler.aside("TAKE", jcf.job(SITES=1, WAIT="5")))
-        await made.until(lambda: bool(desk(made)._taking))
+        await made.until(lambda: bool(desk(made)._takes.waiting))
         await made.call("GATE", jcf.job(GATE="open"))
         assert 1 == len(await waiting)
 
@@ -230,10 +230,10 @@ def test_forgotten(tmp_path: Path) -> None:
 def test_take_waits_until_something_is_due(tmp_path: Path) -> None:
     async def work(made: Cabin) -> None:
         waiting = asyncio.ensure_future(made.scheduler.aside("TAKE", jcf.job(SITES=1, WAIT="5")))
-        await made.until(lambda: bool(desk(made)._taking))
+        await made.until(lambda: bool(desk(made)._takes.waiting))
         await made.call("ADD", SEED)
         assert [URL] == [job.url for job in await waiting]
-        assert {} == desk(made)._taking
+        assert {} == desk(made)._takes.waiting
 
     serving(tmp_path, work)
 
@@ -241,10 +241,10 @@ def test_take_waits_until_something_is_due(tmp_path: Path) -> None:
 def test_a_second_take_of_one_holder_ends_the_first(tmp_path: Path) -> None:
     async def work(made: Cabin) -> None:
         first = asyncio.ensure_future(made.scheduler.aside("TAKE", jcf.job(SITES=1, WAIT="5")))
-        await made.until(lambda: bool(desk(made)._taking))
-        turn = dict(desk(made)._taking)
+        await made.until(lambda: bool(desk(made)._takes.waiting))
+        turn = dict(desk(made)._takes.waiting)
         second = asyncio.ensure_future(made.scheduler.aside("TAKE", jcf.job(SITES=1, WAIT="5")))
-        await made.until(lambda: turn != desk(made)._taking)
+        await made.until(lambda: turn != desk(made)._takes.waiting)
         await made.call("ADD", SEED)
         assert [0, 1] == [len(await first), len(await second)]
 
@@ -254,7 +254,7 @@ def test_a_second_take_of_one_holder_ends_the_first(tmp_path: Path) -> None:
 def test_who_went_away_gets_nothing(tmp_path: Path) -> None:
     async def work(made: Cabin) -> None:
         waiting = asyncio.ensure_future(made.scheduler.aside("TAKE", jcf.job(SITES=1, WAIT="5")))
-        await made.until(lambda: bool(desk(made)._taking))
+        await made.until(lambda: bool(desk(made)._takes.waiting))
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         await made.until(lambda: len(made.scheduler.server.connections) < 2)
@@ -268,7 +268,7 @@ def test_who_went_away_gets_nothing(tmp_path: Path) -> None:
 def test_at_the_end_nobody_waits(tmp_path: Path) -> None:
     async def work(made: Cabin) -> None:
         waiting = asyncio.ensure_future(made.scheduler.aside("TAKE", jcf.job(SITES=1, WAIT="5")))
-        await made.until(lambda: bool(desk(made)._taking))
+        await made.until(lambda: bool(desk(made)._takes.waiting))
         await made.scheduler.stop()
         with pytest.raises(RetryLater):
             await waiting
@@ -294,7 +294,7 @@ def test_try_leases_a_site(tmp_path: Path) -> None:
         assert (SITE, "0") == (lease.get("SITE"), lease.get("DELAY"))
         assert [] == await made.call("TAKE", jcf.job(SITE=SITE, WAIT="0"))
         waiting = asyncio.ensure_future(made.scheduler.aside("TAKE", jcf.job(SITE=SITE, WAIT="5")))
-        await made.until(lambda: bool(desk(made)._taking))
+        await made.until(lambda: bool(desk(made)._takes.waiting))
         await made.call("DONE", jcf.job(LEASE=lease.get("LEASE"), END="1"))
         assert 1 == len(await waiting)
 
