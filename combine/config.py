@@ -3,6 +3,7 @@
 A setting is written `section.key`; sections are the dataclasses below. An unknown section or key is refused by name
 with the nearest known one, a value of the wrong type with what is allowed. `--set section.key=value` on a command
 line wins over the file. This module reads one file and does no other I/O.
+Size: every setting stands here, so that there is one place to look for it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ class Agent:
     name: str = "combine"  # product token: letters, - and _
     url: str = ""  # page that tells site operators who asks and how to block it
     email: str = ""  # whom they may write to
+
+    @property
+    def has_contact(self) -> bool:
+        """Whether the people of a harvested site can find out who asks."""
+        return bool(self.url or self.email)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,6 @@ class Scheduler:
     lease_grace_s: float = 120.0  # a lease older than lease_s + one delay + this is ended by killing its holder
     take_wait_s: float = 20.0  # the historical wait of a harvester for a job
     name_s: float = 300.0  # a looked-up address is good for so long
-    name_failed_s: float = 30.0  # a failed look-up is good for so long
     revisit_s: float = 30 * DAY_S  # the historical 30 days
     gone_again_s: float = DAY_S  # a first 404 is looked at again after this
     sitemap_s: float = DAY_S  # a sitemap is read again after this, and no page sooner for what one says of it

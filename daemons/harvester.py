@@ -205,9 +205,9 @@ class Harvester:
         after = f"{after_s:.0f}" if after_s else None
         self._outbox.tell(_line(job).having(REASON=reason or None, AFTER=after, DETAIL=fault or None))
 
-    def answered(self, job: Job) -> None:
+    def answered(self, job: Job, is_kept: bool) -> None:
         """A robots job is done."""
-        self._outbox.tell(_line(job).having(OUTCOME="ok"))
+        self._outbox.tell(_line(job).having(OUTCOME="ok" if is_kept else "redirect"))
 
     async def errand(self, url: str, origin: str, hops: int) -> None:
         """A robots.txt lies on another site: queue a job for it, before this site is handed back."""

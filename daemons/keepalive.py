@@ -5,8 +5,8 @@ Calls   nobody; tells the service manager and whoever started it when all its ch
 Keeps   run/<unit>.pid, locked while it lives, and run/<unit>.status, written by rename.
 Fails   a child that ends or is silent is replaced, later and later; a crash loop is named in the status. When keepalive
         itself dies the kernel kills its children.
-Limits  one thread and no event loop, so that a fork is clean. The number of workers is fixed at the start. It is longer
-        than its siblings, since it has no skeleton to stand on: signals, owner and the order of stopping are here.
+Limits  one thread and no event loop, so that a fork is clean. The number of workers is fixed at the start.
+Size:   it has no skeleton to stand on as its siblings have: signals, owner and the order of stopping are here.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Attempt:
             self.code = EXIT_TRY_LATER
             self.facts.append(("robots", f"{reason}; again in {after_s:.0f} s"))
 
-    def answered(self, job: Job) -> None:
+    def answered(self, job: Job, is_kept: bool) -> None:
         """A robots job is done; `try` has none."""
 
     async def sitemaps(self, job: Job, permission: Permission) -> None:

@@ -138,7 +138,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _agent(_: Home, settings: Settings) -> Iterator[Finding]:
-    if plan.has_contact(settings):
+    if settings.agent.has_contact:
         yield Finding("ok", "agent", plan.agent(settings))
     else:
         yield Finding(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +30,6 @@ from combine.cli.status import count_records
 from combine.config import Settings
 from combine.errors import EXIT_DONE, EXIT_FINDING, EXIT_TRY_LATER, RetryLater
 from combine.keep.home import Home, create, is_home
-from combine.schedule.clock import utc_text
 from combine.services import UNITS
 
 #: What a Ctrl-C exits with, as shells have it: 128 + SIGINT.
@@ -136,7 +136,7 @@ def harvest_command(
         delay="auto" if delay is None else f"{delay:g}",
         budget=f"{int(time.time())}-{os.getpid()}",
         limit=limit,
-        since=utc_text(time.time()) if force else "",
+        since=_now() if force else "",
         requisites=requisites,
     )
     seeds = read(urls, file, sitemaps)
@@ -154,13 +154,20 @@ def harvest_command(
     return report.code
 
 
+def _now() -> str:
+    """Now, to the millisecond: a round is younger than all that was visited before it, be it in the same second."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def harvest(home: Home, made: Plan, bounds: Bounds, session: Session) -> Report:
     """Do one harvest and report.
 
     Raises CombineError where it cannot begin. Ctrl-C stops what was started and is reported.
     """
     began = time.monotonic()
-    with _interruptible(), Started(home, session.overrides) as started:
+    # What is due again is asked for in a standing harvest only: this one has an end.
+    overrides = (*session.overrides, "scheduler.standing=false")
+    with _interruptible(), Started(home, overrides) as started:
         try:
             report = _attended(home, made, bounds, session, started)
         except KeyboardInterrupt:

@@ -156,7 +156,7 @@ def refuse_without_contact(home: Home, settings: Settings, overrides: tuple[str,
 
     Only the scheduler can tell, so it is started for the question where it does not run.
     """
-    if plan.has_contact(settings):
+    if settings.agent.has_contact:
         return
     with Started(home, overrides) as started:
         started.need("cabin")

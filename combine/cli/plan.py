@@ -43,18 +43,13 @@ def make(seeds: Sequence[Seed], wish: Wish, settings: Settings) -> Plan:
     for seed in seeds:
         _refuse_private(seed.url, allowed)
     wish = wish.checked()
-    if has_contact(settings) or all(is_listed(seed.url, allowed) for seed in seeds):
+    if settings.agent.has_contact or all(is_listed(seed.url, allowed) for seed in seeds):
         return Plan(tuple(seeds), wish)
     slowest = settings.harvest.anonymous_delay_s
     delay = max(slowest, float(wish.delay)) if wish.delay not in ("", "auto") else slowest
     pages = settings.harvest.anonymous_pages
     limit = pages if wish.limit is None else min(wish.limit, pages)
     return Plan(tuple(seeds), replace(wish, delay=f"{delay:g}", limit=limit), is_limited=True)
-
-
-def has_contact(settings: Settings) -> bool:
-    """Whether the settings say whom the people of a harvested site can ask."""
-    return bool(settings.agent.url or settings.agent.email)
 
 
 def is_listed(url: str, allowed: Allowed) -> bool:

@@ -27,27 +27,34 @@ FORMAT = "combine-home 1"
 SOCKET_PATH_BYTES = 107
 
 FIRST_TOML = """\
-# The settings of this home. Every line is optional; `combine config` prints all of them with their present values.
+# The settings of a site: only what a site must decide. Every line is optional; `combine config` prints all
+# settings with their present values, and docs/config.md says what each is for.
 
 [agent]
-# Who you are, for the people whose sites you harvest. Without url and email a harvest of public hosts
-# stops at 100 pages.
+# Who harvests, for the people whose sites are asked. Without url or email a harvest of public hosts stops at
+# 100 pages.
 # name = "combine"
 # url = "https://example.org/our-harvester"
 # email = "harvester@example.org"
 
 [harvest]
 # Addresses that are loopback, private or link-local are refused unless they are listed here.
-# allow_private = ["127.0.0.0/8"]
+# allow_private = ["192.0.2.0/24", "intranet.example.org"]
 
 [politeness]
-# mode = "fixed"    # or "auto": as fast as the site answers
+# Seconds that a site rests between two requests. "auto" lets each site's own answers set the pace.
+# mode = "fixed"
 # delay_s = 60
 
-# A rule for some hosts (".example.org" means the domain and all below it):
+[keep]
+# Whether pages stay in raw/ after parsing, and for how long: "hrf" lets records be made again without asking the web.
+# raw = "hrf"
+# raw_days = 90
+
+# A rule for one host, or with a leading dot for a domain and all below it.
 # [[site]]
-# match = "example.org"
-# delay = 5
+# match = ".example.org"
+# delay_s = 5
 """
 
 FIRST_EXCLUDE = """\

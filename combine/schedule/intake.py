@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from combine.errors import RecordError, Rejected, RetryLater
-from combine.schedule.board import IN_COLUMNS
+from combine.schedule.board import IN_COLUMNS, ROBOTS_ELSEWHERE
 from combine.schedule.clock import epoch_of
 from combine.schedule.frontier import VALIDATORS, Frontier, Way
 from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Row, job_key
@@ -228,7 +228,7 @@ class Intake:
             offer.new += 1
         else:
             offer.known += 1
-        frontier.block(waiting, ROBOTS_S, f"its robots.txt is read at {site.name}")
+        frontier.block(waiting, ROBOTS_S, f"{ROBOTS_ELSEWHERE} {site.name}")
         frontier.settle(waiting)
 
     # What the queue and the visits say -----------------------------------------------------------------------------

@@ -7,11 +7,12 @@ back-off, refusals, the day's budget).
 
 from __future__ import annotations
 
+import logging
 from itertools import islice
 
 from combine.errors import Rejected
 from combine.schedule import politeness
-from combine.schedule.board import with_event
+from combine.schedule.board import ROBOTS_ELSEWHERE, with_event
 from combine.schedule.leases import Leases
 from combine.schedule.line import PROBE_S
 from combine.schedule.rows import DEFERRED, FETCHED, LEASED, QUEUED, Row, job_key
@@ -20,14 +21,16 @@ from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
 
+log = logging.getLogger(__name__)
+
 #: All outcomes, as DONE and STORED say them.
 OUTCOMES = ("ok", "not-modified", "redirect", "gone", "refused", "denied", "failed")
 
 #: Kinds of failure of https for which a seed without a scheme is asked by http: its host is there, and https is not.
 NO_HTTPS = politeness.SITE_FAILURES - {"dns"}
 
-#: Look-ups that say "no such name", in a row, after which a site's rows are dead.
-NO_SUCH_NAME = 3
+#: Look-ups that say "no such name", in a row and within so many seconds, after which a site's rows are dead.
+NO_SUCH_NAME, NO_SUCH_NAME_S = 3, 60.0
 
 
 class Outcomes(Leases):
@@ -48,8 +51,9 @@ class Outcomes(Leases):
 
     def _done(self, row: Row, line: Job) -> bool:
         outcome = line.get("OUTCOME")
-        if row.state == LEASED and row.kind != "relink":
-            self._learn(self.site(row.site), line)
+        if row.kind != "relink" and line.get("LEASE") and line.number("LEASE") == row.lease:
+            self._learn(self.site(row.site), line)  # of the harvester's own word, once; a parser repeats less of it
+            self.rows.change("UPDATE job SET lease = 0 WHERE seq = ? AND state = 3", row.seq)
         if not outcome:
             if row.state == LEASED:
                 self._unasked(row, line)
@@ -58,7 +62,7 @@ class Outcomes(Leases):
             self.outcomes[outcome] += 1
         self.idle_since = self.clock.boot() if outcome != "failed" else self.idle_since
         if row.kind == "robots" and outcome != "failed":
-            self.answer_robots(row)
+            self.answer_robots(row, frees=outcome != "redirect")
         elif outcome == "failed":
             self.fail(row, line)
         elif row.state == FETCHED:
@@ -66,7 +70,8 @@ class Outcomes(Leases):
         else:
             if row.state != LEASED and row.seed and row.kind == "page":
                 self.seeds.spend(self.seeds.get(row.seed), 1)
-            self.set_state(row, FETCHED, batch=line.get("BATCH"), at=self.clock.boot(), later=0)
+            lease = 0 if line.get("LEASE") else row.lease
+            self.set_state(row, FETCHED, batch=line.get("BATCH"), at=self.clock.boot(), later=0, lease=lease)
             self.settle_row(row)
             return True
         return False
@@ -80,12 +85,12 @@ class Outcomes(Leases):
         else:
             self._give_back(row, keeps_number=False)
 
-    def answer_robots(self, row: Row) -> None:
-        """A robots job is answered: FOR's copy is written, so its row goes and the site that waited is free."""
+    def answer_robots(self, row: Row, frees: bool) -> None:
+        """A robots job is answered, so its row goes; where FOR's copy is written, the site that waited for it is free."""
         waiting = self.site_named(site_of(jcf.parse_text(row.line).get("FOR")))
         self.delete(row)
         self.settle_row(row)
-        if waiting is not None:
+        if waiting is not None and frees and waiting.reason.startswith(ROBOTS_ELSEWHERE):
             waiting.blocked, waiting.reason = 0.0, ""
             self.save_site(waiting)
             self.settle(waiting)
@@ -98,6 +103,10 @@ class Outcomes(Leases):
             site.day, site.requests, site.bytes = day, 0, 0
         if line.get("DELAY") or line.get("ROBOTS") == "changed":
             site.crawl = line.seconds("DELAY")
+            if site.crawl > self.settings.politeness.crawl_delay_report_s:
+                log.warning(
+                    "a robots.txt asks for a long delay, which is kept site=%s seconds=%g", site.name, site.crawl
+                )
         after = line.seconds("AFTER")
         if not outcome:
             if after:
@@ -211,6 +220,8 @@ class Outcomes(Leases):
     def unresolvable(self, site: Site, reason: str, no_such_name: bool, is_refused: bool = False) -> None:
         """A site's host has no address that may be asked: one try of its first job failed, or all its jobs are dead."""
         now = self.clock.boot()
+        if site.name_failures == 0 or now - site.name_failed > NO_SUCH_NAME_S:
+            site.name_failures, site.name_failed = 0, now
         site.name_failures += no_such_name
         site.reason = reason
         if is_refused or site.name_failures >= NO_SUCH_NAME:

@@ -47,7 +47,7 @@ def base_delay(
         delay = settings.politeness.auto_start_s if learned is None else learned
     else:
         delay = settings.politeness.delay_s
-    if not listed and not (settings.agent.url and settings.agent.email):
+    if not listed and not settings.agent.has_contact:
         delay = max(delay, settings.harvest.anonymous_delay_s)
     return delay
 

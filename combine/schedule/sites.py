@@ -65,6 +65,7 @@ class Site:
     address_until: float = 0.0
     resolving: bool = False
     name_failures: int = 0
+    name_failed: float = 0.0  # the first of them
     lease: int = 0
     holder: str = ""  # who had it last
     parked: bool = False  # its ready jobs are all over their run's budget

@@ -49,8 +49,8 @@ class Reports(Protocol):
         """A job is handed back: why, for how long its site is to rest, and by which kind of fault."""
         ...
 
-    def answered(self, job: Job) -> None:
-        """A robots job is done: the copy of the site that waits is written."""
+    def answered(self, job: Job, is_kept: bool) -> None:
+        """A robots job is done; `is_kept` where the copy of the site that waits is written now."""
         ...
 
     async def sitemaps(self, job: Job, permission: Permission) -> None:
@@ -219,7 +219,7 @@ class Worker:
         if permission.redirect is not None:
             url, hops = permission.redirect
             await self._tools.reports.errand(url, job.get("FOR"), hops)
-        self._tools.reports.answered(job)
+        self._tools.reports.answered(job, is_kept=permission.redirect is None)
         return True
 
     def _heed(self, job: Job, permission: Permission) -> None:

@@ -104,8 +104,8 @@ def test_each_scheme_and_port_has_its_own_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (failed("status", 503), "status"),
-        (failed("status", 429, 600.0), "status"),
+        (failed("status", 503), "503"),
+        (failed("status", 429, 600.0), "429"),
         (failed("timeout"), "timeout"),
         (failed("tls"), "tls"),
         (failed("reset", 200), "reset"),
