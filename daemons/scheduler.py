@@ -139,7 +139,7 @@ class Scheduler:
 
     def commit(self) -> None:
         """One sync for all that changed in a tick."""
-        self._rows.commit()
+        self._frontier.commit()
 
     def recover(self, reason: str) -> None:
         """Forget what was not committed, and read the state anew."""

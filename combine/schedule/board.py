@@ -56,13 +56,21 @@ class Board:
         self.stalled = ""
         self.line = Line()
         self.epoch = 0
-        self.outcomes: Counter[str] = Counter()  # of hand-outs since the start
+        self.outcomes: Counter[str] = Counter()  # of hand-outs since the start, as far as they are committed
+        self.counted: Counter[str] = Counter()  # those since the last commit
         self.load()
+
+    def commit(self) -> None:
+        """Make durable what was changed, and count it."""
+        self.rows.commit()
+        self.outcomes.update(self.counted)
+        self.counted.clear()
 
     def load(self) -> None:
         """Derive all that is in memory from the rows."""
         now = self.clock.boot()
         self.epoch += 1
+        self.counted.clear()
         if self.rows.meta("boot") != self.clock.boot_id:
             self.rows.reboot(now)
             self.rows.set_meta("boot", self.clock.boot_id)

@@ -71,3 +71,13 @@ def epoch_of(text: str) -> float:
         return datetime.fromisoformat(text).astimezone(UTC).timestamp()
     except ValueError:
         return 0.0
+
+
+def is_overtaken(last: str, since: str, now: float) -> bool:
+    """Whether what was last done at a time is to be done again in the round that began at `since`.
+
+    A round that begins in the future (the clock was set back) overtakes nothing: nothing done in it could ever be
+    younger than it, and it would be done again and again.
+    """
+    began = epoch_of(since)
+    return epoch_of(last) < began <= now

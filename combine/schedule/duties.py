@@ -136,6 +136,7 @@ class Duties:
     def start(self) -> None:
         """Start all rounds; leases of holders that died meanwhile are over."""
         self.after_load()
+        self.end_orphaned()
         for duty in (self.tell, self.resolve, self.wake, self.watch, self.mind_room, self.revisit):
             self.later(self._forever(duty))
 
@@ -178,11 +179,12 @@ class Duties:
     # What wakes them --------------------------------------------------------------------------------------------
 
     def after_load(self) -> None:
-        """The frontier was read from disk: see which holders live, and look at everything once."""
-        for lease in list(self.frontier.leases.values()):
-            if not self.holders.watch(lease.holder):
-                self.frontier.end_lease(lease.id, is_clean=False)
-        self.server.commit_soon()
+        """The frontier was read from disk: watch the holders, and look at everything once.
+
+        It changes nothing: where the disk has just failed, one more change would fail at once, and so on without end.
+        """
+        for lease in self.frontier.leases.values():
+            self.holders.watch(lease.holder)
         self.stored.set()
         self.changed()
 
@@ -202,7 +204,7 @@ class Duties:
         try:
             self.frontier.keep_only(holder, ())
         except (OSError, sqlite3.Error) as error:
-            self._disk_failed(error)  # its leases are ended when the frontier is read again
+            self._disk_failed(error)  # its leases are ended at the next look
         self.server.commit_soon()
         self.changed()
 
@@ -279,8 +281,17 @@ class Duties:
     async def watch(self) -> None:
         """End leases past their time, and find lost batches."""
         await asyncio.sleep(WATCH_S)
+        self.end_orphaned()
         self.end_overdue()
         self.rescue()
+
+    def end_orphaned(self) -> None:
+        """End the leases whose holders died unseen: while there was no scheduler, or while it could not commit."""
+        for lease in list(self.frontier.leases.values()):
+            if not self.holders.watch(lease.holder):
+                self.frontier.end_lease(lease.id, is_clean=False)
+                self.server.commit_soon()
+                self.changed()
 
     def end_overdue(self) -> None:
         """Kill the holders of leases that are past their time."""

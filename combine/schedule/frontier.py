@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from combine.errors import Rejected, RetryLater
 from combine.schedule.board import REASON_LENGTH
-from combine.schedule.clock import epoch_of
+from combine.schedule.clock import is_overtaken
 from combine.schedule.outcomes import OUTCOMES, Outcomes
 from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Row, job_key
 from combine.schedule.visits import is_more
@@ -154,22 +154,27 @@ class Frontier(Outcomes):
     def _follow_up(self, row: Row) -> None:
         """Go the better ways that were found while a row was in work."""
         ways = _ways(row)
-        if is_more(self.scopes_now(row), row.scopes):  # its seed was widened, or it came nearer to one
-            ways.insert(0, _own_way(row))
-        if not ways:
+        is_wider = is_more(self.scopes_now(row), row.scopes)  # its seed was widened, or it came nearer to one
+        if not (ways or is_wider or row.since):
             return
         result = jcf.parse_text(row.result) if row.result else jcf.job()
         job = jcf.parse_text(row.line)
+        if is_wider or self._is_overtaken(result, row.since):
+            ways.insert(0, _own_way(row))
         if row.kind == "sitemap":
             if row.result:  # nothing of it is kept that could be offered again
                 self._ask_again(row, job, result, ways[0])
             return
         for way in ways:
-            if row.kind == "page" and epoch_of(way.since) > epoch_of(result.get("LAST")) > 0:
+            if row.kind == "page" and self._is_overtaken(result, way.since):
                 self._ask_again(row, job, result, way)
                 return
             if row.kind == "relink" or result.get("RECORD") or result.get("TO"):
                 self.offer_relink(job.url, way, result.get("TO") or job.get("TO"))
+
+    def _is_overtaken(self, result: Job, since: str) -> bool:
+        """Whether a page was asked for before a round began: also in a hand-out whose harvest came late."""
+        return bool(result.get("LAST")) and is_overtaken(result.get("LAST"), since, self.clock.utc())
 
     def _ask_again(self, row: Row, job: Job, result: Job, way: Way) -> None:
         """A page was asked for before the round began that has come to it meanwhile: it is asked for in that round."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from combine.errors import RecordError, Rejected, RetryLater
 from combine.schedule.board import IN_COLUMNS, ROBOTS_ELSEWHERE
-from combine.schedule.clock import epoch_of
+from combine.schedule.clock import epoch_of, is_overtaken
 from combine.schedule.frontier import VALIDATORS, Frontier, Way
 from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Row, job_key
 from combine.schedule.scope import bare_host, seed_rule
@@ -372,10 +372,5 @@ def has_changed(visit: Job, changed: str, now: float, least_s: float) -> bool:
 
 
 def is_due(visit: Job, since: str, now: float) -> bool:
-    """Whether a visited URL may be asked again: its time has come, or a round is younger than its last visit.
-
-    A round that begins in the future (the clock was set back) is younger than nothing: its visits could never be
-    younger than it, and each link would ask for them again.
-    """
-    began = epoch_of(since)
-    return epoch_of(visit.get("DUE")) <= now or epoch_of(visit.get("LAST")) < began <= now
+    """Whether a visited URL may be asked again: its time has come, or a round is younger than its last visit."""
+    return epoch_of(visit.get("DUE")) <= now or is_overtaken(visit.get("LAST"), since, now)

@@ -59,7 +59,7 @@ class Outcomes(Leases):
                 self._unasked(row, line)
             return False
         if row.state == LEASED:
-            self.outcomes[outcome] += 1
+            self.counted[outcome] += 1
         self.idle_since = self.clock.boot() if outcome != "failed" else self.idle_since
         if row.kind == "robots" and outcome != "failed":
             self.answer_robots(row, frees=outcome != "redirect")
@@ -86,7 +86,7 @@ class Outcomes(Leases):
             self._give_back(row, keeps_number=False)
 
     def answer_robots(self, row: Row, frees: bool) -> None:
-        """A robots job is answered, so its row goes; where FOR's copy is written, the site that waited for it is free."""
+        """A robots job is answered, so its row goes; where FOR's copy is written, the site that waited is free."""
         waiting = self.site_named(site_of(jcf.parse_text(row.line).get("FOR")))
         self.delete(row)
         self.settle_row(row)

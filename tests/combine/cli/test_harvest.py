@@ -53,7 +53,8 @@ def test_a_harvest_from_start_to_end(combine: Run, ready: Desk, put: Put, home: 
     assert {("cabin", os.getpid()), ("hdb", os.getpid()), ("harvester", os.getpid())} == {
         (unit, owner) for unit, _, owner in ready.started
     }
-    assert {("harvest.allow_private=127.0.0.21", "scheduler.standing=false")} == {overrides for _, overrides, _ in ready.started}
+    overrides = ("harvest.allow_private=127.0.0.21", "scheduler.standing=false")
+    assert {overrides} == {started for _, started, _ in ready.started}
     assert ["cabin", "hdb", "harvester"] == ready.stopped
     seed = ready.asked.lines("ADD")[0]
     assert (A, "host", "3", "x", "t", "auto") == tuple(

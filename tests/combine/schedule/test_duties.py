@@ -390,6 +390,7 @@ def test_a_holder_that_dies_while_the_disk_is_full(monkeypatch: pytest.MonkeyPat
             patch.setattr(room.world.frontier, "keep_only", full)
             room.duties._died(A)
         assert 1 == len(room.server.spoilt)
+        room.duties.end_orphaned()
         assert "queued" == room.world.state(URL)
 
     run(work)

@@ -301,6 +301,32 @@ def test_a_round_that_was_broken_off_goes_on(world: World) -> None:
     assert {2} == set(web.asked.values())
 
 
+def test_a_harvest_that_comes_late_does_not_stand_for_the_round_that_began_meanwhile(world: World) -> None:
+    (job,) = world.take()
+    asked = utc_text(world.clock.utc())
+    world.clock.sleep(10)
+    world.frontier.keep_only(A, ())  # its harvester died, with the batch published and no DONE sent
+    since = utc_text(world.clock.utc())
+    world.seed(URL, SINCE=since)
+    assert world.done(job, end=False)
+    world.stored(job, LAST=asked)
+    world.clock.sleep(3600)
+    (again,) = world.take()
+    assert (URL, since) == (again.url, again.get("SINCE"))
+    world.done(again)
+    world.stored(again, LAST=utc_text(world.clock.utc()))
+    assert [] == world.take()
+
+
+def test_a_round_from_the_future_asks_for_nothing_again_and_again(world: World) -> None:
+    (job,) = world.take()
+    world.seed(URL, SINCE=utc_text(world.clock.utc() + 3600))
+    world.done(job)
+    world.stored(job, LAST=utc_text(world.clock.utc()))
+    world.clock.sleep(600)
+    assert [] == world.take()
+
+
 def test_what_was_fetched_before_the_round_is_fetched_in_it(world: World) -> None:
     (job,) = world.take()
     world.done(job)

@@ -114,7 +114,7 @@ class World:
         if self.crashes():
             raise Crash
         self.check()
-        self.rows.commit()
+        self.frontier.commit()
 
     def insist(self, verb: Callable[[], T]) -> T:
         """Do a verb, and again after each crash in it, as its caller does."""
