@@ -46,7 +46,7 @@ from formats.wir import Link
 log = logging.getLogger(__name__)
 
 #: Batches claimed at a look, seconds between two looks at an empty spool and between two questions for relink jobs.
-CLAIM, LOOK_S, RELINK_S = 4, 0.05, 0.5
+CLAIM, LOOK_S, RELINK_S = 2, 0.05, 0.5
 
 #: Records that are written wait at most so long for one sync for all.
 SYNC_S = 2.0

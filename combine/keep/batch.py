@@ -167,13 +167,18 @@ class BatchWriter:
         self.size = end
         self.records += 1
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the open batch has as many records, or bytes, as one may have."""
+        return self.records >= self._limits.batch_records or self.size >= self._limits.batch_bytes
+
     def should_publish(self, now: float | None = None) -> bool:
         """Is the batch full, or its first record old enough? `now` is of the writer's clock (time.monotonic)."""
         if self._waiting is not None:
             return True
         if self.records == 0:
             return False
-        if self.records >= self._limits.batch_records or self.size >= self._limits.batch_bytes:
+        if self.is_full:
             return True
         return (self._clock() if now is None else now) - self._first_at >= self._limits.batch_s
 

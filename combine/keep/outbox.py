@@ -12,7 +12,9 @@ import asyncio
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from combine.errors import CombineError
@@ -28,13 +30,22 @@ log = logging.getLogger(__name__)
 AGAIN_S, LOOK_S = 0.5, 0.05
 
 
+@dataclass(slots=True)
+class Parcel:
+    """What goes together: lines in their order, the places of those whose harvests are in the batch, and the batch."""
+
+    lines: list[Job] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    batch: Sealed | None = None
+
+
 class Outbox:
     """Takes harvests and DONE lines, and sees to it that both arrive."""
 
     def __init__(self, writer: BatchWriter, scheduler: AsyncClient, wait_s: float, is_idle: Callable[[], bool]) -> None:
         self._writer, self._scheduler, self._wait_s, self._is_idle = writer, scheduler, wait_s, is_idle
-        self._lines: list[Job] = []
-        self._with_batch: list[int] = []  # places in `_lines` whose harvests are in the open batch
+        self._open = Parcel()
+        self._full: deque[Parcel] = deque()
         self._since = 0.0
         self._ripe = asyncio.Event()
         self._closing = False
@@ -54,32 +65,30 @@ class Outbox:
                 await asyncio.sleep(AGAIN_S)
         if body is not None:
             os.unlink(body)
-        self._with_batch.append(len(self._lines))
+        self._open.places.append(len(self._open.lines))
         self.tell(line)
+        # A batch is closed when it is full, and not when the one before it is out: parsers wait for the small ones.
+        if self._writer.is_full:
+            self._close_parcel()
 
     def tell(self, line: Job) -> None:
         """Take a line that needs no batch."""
-        if not self._lines:
+        if not self._open.lines:
             self._since = time.monotonic()
-        self._lines.append(line)
+        self._open.lines.append(line)
         self._ripe.set()
 
     async def run(self) -> None:
         """Publish and send, until `close` and nothing is left."""
         while True:
             await self._ripe.wait()
-            if not self._is_due():
-                await asyncio.sleep(LOOK_S)
-                continue
-            lines, places = self._lines, self._with_batch
-            self._lines, self._with_batch = [], []
-            sealed = self._writer.seal()
-            if sealed is not None:
-                name = await self._publish(sealed)
-                for place in places:
-                    lines[place] = lines[place].having(BATCH=name)
-            await self._send(lines)
-            if not self._lines:
+            if not self._full:
+                if not self._is_due():
+                    await asyncio.sleep(LOOK_S)
+                    continue
+                self._close_parcel()
+            await self._deliver(self._full.popleft())
+            if not self._open.lines and not self._full:
                 self._ripe.clear()
                 if self._closing:
                     return
@@ -94,9 +103,22 @@ class Outbox:
             self._closing
             or self._is_idle()
             or self._writer.should_publish()
-            or len(self._lines) >= MESSAGE_LINES // 2
+            or len(self._open.lines) >= MESSAGE_LINES // 2
             or time.monotonic() - self._since >= self._wait_s
         )
+
+    def _close_parcel(self) -> None:
+        self._open.batch = self._writer.seal()
+        self._full.append(self._open)
+        self._open = Parcel()
+
+    async def _deliver(self, parcel: Parcel) -> None:
+        """Publish the batch, and then tell."""
+        if parcel.batch is not None:
+            name = await self._publish(parcel.batch)
+            for place in parcel.places:
+                parcel.lines[place] = parcel.lines[place].having(BATCH=name)
+        await self._send(parcel.lines)
 
     async def _publish(self, sealed: Sealed) -> str:
         said = False
