@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from formats.jcf import RecordError
 
@@ -114,9 +114,11 @@ _MEANING = {"\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A link of a page: kind (`a`, `img`, …), absolute URL, the words of its rel attribute, its text."""
+class Link(NamedTuple):
+    """A link of a page: kind (`a`, `img`, …), absolute URL, the words of its rel attribute, its text.
+
+    A tuple, since pages have dozens: it is made in a third of the time.
+    """
 
     kind: str
     url: str

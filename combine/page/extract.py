@@ -28,6 +28,9 @@ from combine.urls import resolve
 from formats.hrf import Harvest
 from formats.wir import Link
 
+_WHITE_SPACE = b" \n\t\r\f\v"
+_NO_WORD_ENDS = (b"\t", b"\r", b"\f", b"\v")  # in plain text, which is kept as it is; elsewhere there are none
+_HTTP = ("http://", "https://")
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _PUBLISHED = (
     *("article:published_time", "datepublished", "dc.date", "dcterms.created", "dc.date.issued", "dcterms.issued"),
@@ -48,6 +51,7 @@ class Page:
     headings: tuple[tuple[int, str], ...] = ()
     links: tuple[Link, ...] = ()
     text: str = ""
+    words: int = 0
     text_digest: str = ""
     canonical: str = ""
     robots: Robots = SILENT
@@ -58,11 +62,6 @@ class Page:
     modified: int | None = None
     expires: int | None = None
     truncated: str = ""
-
-    @property
-    def words(self) -> int:
-        """How many words the text has."""
-        return self.text.count(" ") + self.text.count("\n") + bool(self.text)
 
 
 def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page:
@@ -76,6 +75,7 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
     title = found.title or ""
     declared = _declared_language(harvest, found)
     links, canonical = _links(harvest, url, found, charset if sniffed.type in _HTML else "", limits.links)
+    words, text_digest = _measured(found.text, title) if found.text else (0, digest(url + sniffed.type, ""))
     return Page(
         url=url,
         type=sniffed.type,
@@ -86,7 +86,8 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
         headings=tuple(found.headings),
         links=links,
         text=found.text,
-        text_digest=digest(found.text, title) if found.text else digest(url + sniffed.type, ""),
+        words=words,
+        text_digest=text_digest,
         canonical=canonical,
         robots=robots(found.metas, tags, agent, _epoch(harvest.fetched)) if found.metas or tags else SILENT,
         rights=rights(harvest, found.metas),
@@ -101,9 +102,18 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
 
 def digest(text: str, title: str) -> str:
     """The MD5 of text and title without white space, in upper-case hex: as Combine has made it since 3.5."""
-    # Text from a page has only blanks and line ends left; taking those out of bytes is cheap.
-    raw = (text + title).encode("utf-8", "replace").translate(None, b" \n\t\r\f\v")
-    return hashlib.md5(raw, usedforsecurity=False).hexdigest().upper()
+    return _measured(text, title)[1]
+
+
+def _measured(text: str, title: str) -> tuple[int, str]:
+    """How many words a text has, and its digest with the title: both look for its white space."""
+    raw = text.encode("utf-8", "replace")
+    # Taking white space out of bytes is cheap, and what went is what parts the words.
+    bare = raw.translate(None, _WHITE_SPACE)
+    words = len(raw) - len(bare) - sum(map(raw.count, _NO_WORD_ENDS)) + bool(text)
+    found = hashlib.md5(bare, usedforsecurity=False)
+    found.update(title.encode("utf-8", "replace").translate(None, _WHITE_SPACE))
+    return words, found.hexdigest().upper()
 
 
 def _document(body: bytes, sniffed: Sniffed, limits: Limits) -> tuple[Document | None, str]:
@@ -159,12 +169,8 @@ def _links(harvest: Harvest, url: str, document: Document, charset: str, limit: 
 
 def _resolve(references: list[Reference], base: str, found: dict[tuple[str, str], Link], limit: int) -> None:
     """Add the references that lead to http(s), each kind and URL once."""
-    targets: dict[str, str] = {}
     for reference in references:
-        href = reference.href
-        target = targets.get(href)
-        if target is None:
-            target = targets[href] = _target(base, href)
+        target = _target(base, reference.href)
         if not target:
             continue
         key = (reference.kind, target)
@@ -189,10 +195,10 @@ def _of_header(harvest: Harvest) -> list[Reference]:
 
 def _target(base: str, href: str) -> str:
     """The absolute http(s) URL without its fragment; "" where there is none, and for a place in the page itself."""
-    if href.startswith("#"):
+    if href[:1] == "#":
         return ""
     target = resolve(base, href)
-    if target is None or not target.startswith(("http://", "https://")):
+    if target is None or not target.startswith(_HTTP):
         return ""
     return target.partition("#")[0] if "#" in target else target
 

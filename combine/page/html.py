@@ -2,9 +2,9 @@
 
 The tree is lexbor's, with scripting off, as befits a reader that runs no scripts. A single pass over the nodes in
 document order gathers title, metas, headings, references and the visible text; measured, it costs less than a selector
-call for each. Theory of operation: the pass sees where a node starts, not where it ends. So each block marks the text
-that follows it, and a marked text starts a paragraph; a hidden element marks the texts inside, and they are left out.
-References stay as they are written: resolving them is the caller's. This module never does I/O and never runs a script.
+call for each. Theory of operation: a break stands where a block starts and where it ends, and what lies between two
+breaks is a paragraph; the texts inside a hidden element are left out, but not its references. References stay as they
+are written: resolving them is the caller's. This module never does I/O and never runs a script.
 """
 
 from __future__ import annotations
@@ -70,11 +70,8 @@ def read(source: bytes, depth: int) -> Document:
         return document
     attributes = root.attributes
     document.language = attributes.get("lang") or attributes.get("xml:lang") or ""
-    going = _Pass(document)
-    if b" hidden" in source:
-        for node in tree.css("[hidden]"):
-            going.hide(node)
-    document.text = _paragraphs("".join(going.over(root)))
+    hidden = frozenset(node.mem_id for node in tree.css("[hidden]")) if b" hidden" in source else frozenset()
+    document.text = _paragraphs("".join(_Pass(document, hidden).over(root)))
     return document
 
 
@@ -90,61 +87,50 @@ def visible_text(node: LexborNode) -> str:
 class _Pass:
     """One pass over a tree, or over a part of it: then there is no document to gather into."""
 
-    def __init__(self, document: Document | None) -> None:
+    def __init__(self, document: Document | None, hidden: frozenset[int] = frozenset()) -> None:
         self.document = document
-        self.starting: set[int] = set()  # ids of texts that start a paragraph
-        self.left_out: set[int] = set()  # ids of texts that are hidden
+        self._hidden = hidden  # ids of elements that their page hides
 
-    def over(self, root: LexborNode) -> list[str]:
-        """Go over the nodes in document order and answer the visible pieces of text."""
-        # This loop runs for each of a thousand nodes a page: one look into one table says what an element asks for.
+    def over(self, root: LexborNode) -> list[str]:  # noqa: C901 – one loop, for what each of its turns costs
+        """Go over the nodes in document order and answer the visible pieces of text, with a break around each block."""
+        # This loop runs for each of a thousand nodes a page, and so it is one: a look into one table says what an
+        # element asks for, and steps to child, sibling and parent cost less than marks for where blocks end.
         pieces: list[str] = []
         add = pieces.append
-        starting, left_out = self.starting, self.left_out
-        role_of = _ROLES.get
-        for node in root.traverse(include_text=True):
+        role_of, text_id, breaking, hidden = _ROLES.get, _TEXT_ID, _BREAKING, self._hidden
+        parents: list[LexborNode] = []
+        hiding = 0  # how many parents there are when nothing is hidden any more, and one
+        node = root
+        while True:
             tag = node.tag_id
-            if tag == _TEXT_ID:
-                text_id = node.mem_id
-                if text_id in starting:
-                    add(_BREAK)
-                if text_id not in left_out:
+            if tag == text_id:
+                if not hiding:
                     add(node.text_content)  # type: ignore[arg-type]  # a text node has one
-                continue
-            role = role_of(tag)
-            if role is None:
-                continue
-            if role is _BLOCK:
-                add(_BREAK)
-                self.mark_end(node)
-            elif role is _CELL:
-                add(" ")
             else:
-                add(role(self, node))
-        return pieces
-
-    def mark_end(self, block: LexborNode) -> None:
-        """Mark the text that follows a block, unless another block starts there or one around it ends there."""
-        node = block
-        while (after := node.next) is None:
-            parent = node.parent
-            if parent is None or parent.tag_id in _BREAKING:
-                return
-            node = parent
-        if after.tag_id == _TEXT_ID:
-            self.starting.add(after.mem_id)
-        elif after.tag_id not in _BREAKING:
-            for inside in after.traverse(include_text=True):
-                if inside.tag_id == _TEXT_ID:
-                    self.starting.add(inside.mem_id)
-                    return
-            self.mark_end(after)
-
-    def hide(self, element: LexborNode) -> None:
-        """Mark all text inside an element as not shown."""
-        for inside in element.traverse(include_text=True):
-            if inside.tag_id == _TEXT_ID:
-                self.left_out.add(inside.mem_id)
+                role = role_of(tag)
+                if role is not None:
+                    if role is _BLOCK:
+                        add(_BREAK)
+                    elif role is _CELL:
+                        add(" ")
+                    else:
+                        add(role(self, node))
+                if (child := node.first_child) is not None:
+                    parents.append(node)
+                    if not hiding and (tag in _HIDING or (hidden and node.mem_id in hidden)):
+                        hiding = len(parents)
+                    node = child
+                    continue
+            following = None
+            while parents and (following := node.next) is None:
+                node = parents.pop()
+                if hiding > len(parents):
+                    hiding = 0
+                if node.tag_id in breaking:
+                    add(_BREAK)
+            if following is None:
+                return pieces
+            node = following
 
 
 def _block(going: _Pass, node: LexborNode) -> str:
@@ -168,13 +154,7 @@ def _paragraphs(text: str) -> str:
     return "\n".join([" ".join(line.split()) if "  " in line else line for line in lines if line])
 
 
-def _hidden(going: _Pass, node: LexborNode) -> str:
-    going.hide(node)
-    return ""
-
-
 def _title(going: _Pass, node: LexborNode) -> str:
-    going.hide(node)
     document = going.document
     if document is not None and document.title is None and not _inside_svg(node):
         document.title = " ".join(node.text().split())
@@ -213,7 +193,6 @@ def _meta(going: _Pass, node: LexborNode) -> str:
 def _heading(going: _Pass, node: LexborNode) -> str:
     if going.document is not None:
         going.document.headings.append((_LEVELS[node.tag_id], visible_text(node)))
-    going.mark_end(node)
     return _BREAK
 
 
@@ -235,8 +214,6 @@ def _anchor(going: _Pass, node: LexborNode) -> str:
 
 def _referring(going: _Pass, node: LexborNode) -> str:
     kind = node.tag or ""
-    if kind in _HIDDEN:
-        going.hide(node)
     document = going.document
     if document is None:
         return ""
@@ -282,10 +259,10 @@ _Role = Callable[[_Pass, LexborNode], str]
 _TEXT_ID = _text_id()
 _LEVELS = {tag: level for level, tag in enumerate(_tag_ids(_HEADINGS), 1)}
 _BREAKING = frozenset(_tag_ids([*_BLOCKS, *_HEADINGS]))
+_HIDING = frozenset(_tag_ids(_HIDDEN))
 _ROLES: dict[int, _Role] = {
     **dict.fromkeys(_tag_ids(_BLOCKS), _BLOCK),
     **dict.fromkeys(_tag_ids(_CELLS), _CELL),
-    **dict.fromkeys(_tag_ids(_HIDDEN), _hidden),
     **dict.fromkeys(_tag_ids(_ADDRESSES), _referring),
     **dict.fromkeys(_LEVELS, _heading),
     **dict(zip(_tag_ids(["a", "base", "meta", "title"]), (_anchor, _base, _meta, _title), strict=True)),
