@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from combine.errors import ConfigError
+from combine.site_rules import SiteRule as SiteRule
+from combine.site_rules import check
 
 if TYPE_CHECKING:
     from combine.urls import Options
@@ -195,25 +197,6 @@ class Supervise:
 
 
 @dataclass(frozen=True, slots=True)
-class SiteRule:
-    """A rule for the hosts that `match`: a host name, or `.name` for a domain and all below it."""
-
-    match: str  # a host name, or .name for a domain and all below it; required
-    delay_s: float | None = None  # seconds between requests; may be written delay; also lowers a crawl-delay
-    robots: str = "obey"  # anything else needs `because`
-    tls: str = "verify"  # accept: also a certificate that is expired, self-signed or another's; needs `because`
-    because: str = ""  # the reason, which goes into every harvest and record
-    blocked: bool = False  # never asked
-    requests_day: int | None = None  # instead of politeness.site_requests_day
-    bytes_day: int | None = None  # instead of politeness.site_bytes_day
-
-    def covers(self, host: str) -> bool:
-        """Whether this rule speaks of the host."""
-        name = self.match.lower()
-        return host == name.removeprefix(".") or (name.startswith(".") and host.endswith(name))
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of a home; `origins` names where each value that is not a default comes from."""
 
@@ -335,7 +318,7 @@ def _list_of_tables(value: Any, path: Path) -> list[dict[str, Any]]:
 
 def _site_rule(table: dict[str, Any], place: str) -> SiteRule:
     known = {item.name for item in dataclasses.fields(SiteRule)}
-    short = {"delay": "delay_s"}
+    short = {"delay": "delay_s", "revisit": "revisit_s"}
     table = {short.get(key, key): value for key, value in table.items()}
     for key in table:
         if key not in known:
@@ -343,14 +326,7 @@ def _site_rule(table: dict[str, Any], place: str) -> SiteRule:
     if not isinstance(table.get("match"), str) or not table["match"]:
         raise ConfigError(f'{place}: a site rule names its hosts: match = "example.org" or ".example.org"')
     rule = SiteRule(**{key: _typed(value, SiteRule, key, place) for key, value in table.items()})
-    if rule.robots not in ("obey", "ignore"):
-        raise ConfigError(f'{place}: robots is "obey" or "ignore", not "{rule.robots}"')
-    if rule.tls not in ("verify", "accept"):
-        raise ConfigError(f'{place}: tls is "verify" or "accept", not "{rule.tls}"')
-    if rule.robots != "obey" and not rule.because:
-        raise ConfigError(f'{place}: robots = "{rule.robots}" needs because = "…": it is written into every record')
-    if rule.tls != "verify" and not rule.because:
-        raise ConfigError(f'{place}: tls = "{rule.tls}" needs because = "…": it is written into every harvest')
+    check(rule, place)
     return rule
 
 

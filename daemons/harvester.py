@@ -81,7 +81,7 @@ class Harvester:
         loop.add_signal_handler(signal.SIGHUP, lambda: None)
         keeper = RobotsKeeper(self._settings, RobotsStore(self._home.robots))
         spill = (self._home.spool_tmp, f"{self._slot.name}-body")
-        async with Fetcher(self._settings, self._allowed, *spill, self._is_wanted) as fetcher:
+        async with Fetcher(self._settings, self._allowed, *spill, self._is_wanted, self._home.path) as fetcher:
             spacing = Spacing(self._settings, self._allowed)
             self._tools = Tools(self._settings, fetcher, keeper, spacing, self, self._stopping.is_set)
             sender = loop.create_task(self._outbox.run())
@@ -200,10 +200,12 @@ class Harvester:
         harvest = Harvest(job=job, outcome="denied", fetched=now, robots=permission.robots)
         await self._outbox.put(_line(job, permission).having(OUTCOME="denied", REASON="robots.txt"), harvest, None)
 
-    def unasked(self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "") -> None:
+    def unasked(
+        self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "", permission: Permission | None = None
+    ) -> None:
         """A job is handed back."""
         after = f"{after_s:.0f}" if after_s else None
-        self._outbox.tell(_line(job).having(REASON=reason or None, AFTER=after, DETAIL=fault or None))
+        self._outbox.tell(_line(job, permission).having(REASON=reason or None, AFTER=after, DETAIL=fault or None))
 
     def answered(self, job: Job, is_kept: bool) -> None:
         """A robots job is done."""

@@ -10,12 +10,14 @@ Limits  one process; a look-up costs some 10 µs; the table of sites is written 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from combine.channel import Channel, Context
-from combine.config import Settings
-from combine.errors import Rejected
+from combine.config import Settings, load
+from combine.errors import ConfigError, Rejected
 from combine.ipc.loop import run
 from combine.ipc.message import Message
 from combine.ipc.server import Request, Server, Verb, ok
@@ -27,6 +29,8 @@ from combine.services import MESSAGE_LINES, SERVICES
 from combine.urls import site_of
 from formats import jcf
 
+log = logging.getLogger(__name__)
+
 #: Seconds between two writes of the table of sites.
 SITES_S = 1.0
 
@@ -36,8 +40,11 @@ class Idbd:
 
     service = SERVICES["idbd"]
 
-    def __init__(self, directory: Path, settings: Settings) -> None:
+    def __init__(
+        self, directory: Path, settings: Settings, read_settings: Callable[[], Settings] | None = None
+    ) -> None:
         directory.mkdir(exist_ok=True)
+        self._read_settings = read_settings
         self._visits = Visits(directory / "visits.sqlite", settings)
         self._sites = SiteVisits(directory / "sites.sqlite")
         self._writer: asyncio.Task[None] | None = None
@@ -135,7 +142,13 @@ class Idbd:
         self._visits.rollback()
 
     def reread(self) -> None:
-        """Nothing of idbd's may change while it runs."""
+        """SIGHUP: the settings that may change while running, which say when to visit again."""
+        if self._read_settings is None:
+            return
+        try:
+            self._visits.use(self._read_settings())
+        except ConfigError as error:
+            log.error("the settings stay as they were: %s", error)
 
     async def start(self, server: Server) -> None:
         """Write the table of sites behind."""
@@ -159,6 +172,6 @@ def main(context: Context) -> int:
     home = Home(context.home)
     channel = Channel(context.channel)
     with lock(home, "idbd"):
-        desk = Idbd(home.idb, context.settings)
+        desk = Idbd(home.idb, context.settings, lambda: load(home.path, context.overrides))
         run(Server(desk, home.socket("idbd")), channel)
     return 0

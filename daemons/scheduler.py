@@ -57,7 +57,7 @@ class Scheduler:
         self._idbd = AsyncClient(home.socket("idbd"), "idbd", "scheduler")
         self._look_up = partial(self._idbd.call, "LOOKUP")
         self._rates = Rates(time.monotonic)
-        self._exclude = ExcludeFile(home.exclude_file)
+        self._exclude, self._allow = ExcludeFile(home.exclude_file), ExcludeFile(home.allow_file)
         self._stalled()
 
     def verbs(self) -> dict[str, Verb]:
@@ -167,7 +167,8 @@ class Scheduler:
         except ConfigError as error:
             log.error("the settings stay as they were: %s", error)
             return
-        self._allowed, self._frontier.settings = Allowed(settings.harvest.allow_private), settings
+        self._allowed = Allowed(settings.harvest.allow_private)
+        self._frontier.use(settings)
         self._duties.changed()
 
     async def _offer(self, lines: list[jcf.Job], is_due: bool = False) -> Offer:
@@ -188,8 +189,8 @@ class Scheduler:
 
     def _stalled(self) -> str:
         """Why nothing may be handed out, "" where nothing is in the way; the exclude file is looked at on the way."""
-        self._frontier.exclusions = self._exclude.look()
-        return self._exclude.fault or room(self._home, self._frontier.settings).sentence
+        self._frontier.exclusions, self._frontier.allowed = self._exclude.look(), self._allow.look()
+        return self._exclude.fault or self._allow.fault or room(self._home, self._frontier.settings).sentence
 
 
 def main(context: Context) -> int:

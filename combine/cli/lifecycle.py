@@ -15,7 +15,7 @@ from combine.cli import peers, plan, systemd, units
 from combine.cli.screen import counted, put, put_json, say
 from combine.cli.session import Session, command
 from combine.cli.started import Started
-from combine.config import Settings, known_keys
+from combine.config import Settings, SiteRule, known_keys
 from combine.errors import ConfigError
 from combine.keep.home import Home, create, find, is_home
 from combine.services import UNITS, WORKERS
@@ -102,16 +102,19 @@ def config_command(session: Session) -> None:
     settings = session.settings(session.where())
     rows = effective(settings)
     if session.json:
-        put_json({"settings": rows, "site": [dataclasses.asdict(rule) for rule in settings.site]})
+        put_json({"settings": rows, "site": [_shown(rule) for rule in settings.site]})
         return
     width = max(len(f"{row['key']} = {_toml(row['value'])}") for row in rows if len(_toml(row["value"])) < 40)
     for row in rows:
         put(f"{row['key']} = {_toml(row['value'])}".ljust(width) + f"  # {row['origin']}\n")
     for rule in settings.site:
-        pairs = [
-            f"{name} = {_toml(value)}" for name, value in dataclasses.asdict(rule).items() if value not in (None, "")
-        ]
+        pairs = [f"{name} = {_toml(value)}" for name, value in _shown(rule).items() if value not in (None, "")]
         put("[[site]] " + ", ".join(pairs) + "\n")
+
+
+def _shown(rule: SiteRule) -> dict[str, Any]:
+    """A rule as it may be shown: nobody's password."""
+    return {**dataclasses.asdict(rule), "auth": "(set)" if rule.auth else ""}
 
 
 @command("pause", settings=True)

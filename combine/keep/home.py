@@ -144,6 +144,11 @@ class Home:
         return self.path / "exclude"
 
     @property
+    def allow_file(self) -> Path:
+        """Hosts and URL prefixes of which alone any is asked; where it is absent, all may be."""
+        return self.path / "allow"
+
+    @property
     def format_file(self) -> Path:
         """The file that makes a directory a home."""
         return self.path / "FORMAT"

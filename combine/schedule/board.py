@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+from combine import hours
 from combine.config import Settings
 from combine.schedule import politeness
 from combine.schedule.clock import Clock, utc_text
@@ -35,6 +36,9 @@ IN_COLUMNS = frozenset(
 #: How the block of a site begins whose robots.txt is redirected to another site.
 ROBOTS_ELSEWHERE = "its robots.txt is read at"
 
+#: Why a site rests outside the hours that its rule gives.
+HOURS = "its site rule lets it be asked at other hours"
+
 #: Characters of a reason that are kept: a sentence.
 REASON_LENGTH = 300
 
@@ -52,7 +56,7 @@ class Board:
     ) -> None:
         self.rows, self.settings, self.clock, self.chance = rows, settings, clock, chance
         self.is_listed = is_listed
-        self.exclusions = Exclusions()
+        self.exclusions = self.allowed = Exclusions()
         self.stalled = ""
         self.line = Line()
         self.epoch = 0
@@ -200,12 +204,27 @@ class Board:
         times = [time for time in (self.sites.next_wake(), self.rows.next_later()) if time is not None]
         return min(times) if times else None
 
+    def use(self, settings: Settings) -> None:
+        """Other settings are in effect from now on; what rests for a site rule's hours is looked at anew."""
+        self.settings = settings
+        for site in [site for site in self.sites if site.reason == HOURS and site.blocked]:
+            site.blocked = 0.0
+            self.save_site(site)
+            self.settle(site)
+
+    def closed_for(self, site: Site) -> float:
+        """Seconds until the hours begin in which a site rule lets a site be asked."""
+        rule = self.settings.site_rule(site.host) if self.settings.site else None
+        return hours.parse(rule.hours).closed_for(self.clock.utc()) if rule is not None and rule.hours else 0.0
+
     def forbids(self, url: str) -> str:
         """Why a normalised URL is never asked, "" where it may be."""
         rule = self.settings.site_rule(host_of(url)) if self.settings.site else None
         if rule is not None and rule.blocked:
             return "a site rule blocks its host"
-        return "the exclude file forbids it" if self.exclusions.forbids(url) else ""
+        if self.allowed.is_anything and not self.allowed.names(url):
+            return "the allow file does not name it"
+        return "the exclude file forbids it" if self.exclusions.names(url) else ""
 
     def counts_of(self, row: Row) -> list[int]:
         """The counters that a row is counted in."""

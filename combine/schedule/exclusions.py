@@ -1,4 +1,4 @@
-"""What is never asked: the home's `exclude` file, and whether it can be read.
+"""What is never asked, and what alone is asked: the home's files `exclude` and `allow`, and whether they can be read.
 
 A line is a host, `.domain` for a domain and all below it, the beginning of a URL with or without its scheme,
 `HOST: expression` or `URL: expression` (the historical forms); # starts a comment. A file that cannot be read, or holds
@@ -35,7 +35,12 @@ class Exclusions:
         plain = self.hosts or self.domains or self.prefixes or self.any_scheme
         return bool(plain or self.host_expressions or self.url_expressions)
 
-    def forbids(self, url: str) -> bool:
+    @property
+    def is_anything(self) -> bool:
+        """Whether anything is named at all."""
+        return self != _NOTHING
+
+    def names(self, url: str) -> bool:
         """Whether a normalised URL is one of those."""
         if not self:
             return False
@@ -50,8 +55,8 @@ class Exclusions:
         )
 
 
-def read_exclusions(text: str) -> Exclusions:
-    """Read the lines of an exclude file; raises Rejected that names the line."""
+def read_exclusions(text: str, name: str = "exclude") -> Exclusions:
+    """Read the lines of an exclude or allow file; raises Rejected that names the line."""
     found: dict[str, list[str]] = {"host": [], "domain": [], "prefix": [], "any": []}
     patterns: dict[str, list[re.Pattern[str]]] = {"HOST": [], "URL": []}
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
@@ -66,7 +71,7 @@ def read_exclusions(text: str) -> Exclusions:
                 kind, value = _meant(line)
                 found[kind].append(value)
         except (Rejected, BadURL) as error:
-            raise Rejected(f"line {number} of the exclude file: {error}") from None
+            raise Rejected(f"line {number} of the {name} file: {error}") from None
     return Exclusions(
         frozenset(found["host"]),
         tuple(found["domain"]),
@@ -87,8 +92,11 @@ def _meant(line: str) -> tuple[str, str]:
     return ("domain", f".{host}") if line.startswith(".") else ("host", host)
 
 
+_NOTHING = Exclusions()
+
+
 class ExcludeFile:
-    """The exclude file of a home, read again when it changes."""
+    """The exclude file of a home, or its allow file of the same form, read again when it changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -102,12 +110,14 @@ class ExcludeFile:
             facts = self._path.stat()
             stamp = (facts.st_mtime_ns, facts.st_size)
             if stamp != self._stamp or self.fault:
-                self.exclusions = read_exclusions(self._path.read_text("utf-8"))
+                self.exclusions = read_exclusions(self._path.read_text("utf-8"), self._path.name)
             self._stamp, self.fault = stamp, ""
         except FileNotFoundError:
             self._stamp, self.fault, self.exclusions = None, "", Exclusions()
         except (Rejected, OSError, UnicodeError) as error:
-            sentence = f"{error}" if isinstance(error, Rejected) else f"the exclude file cannot be read: {error}"
+            sentence = (
+                f"{error}" if isinstance(error, Rejected) else f"the {self._path.name} file cannot be read: {error}"
+            )
             if sentence != self.fault:
                 log.error("%s; nothing is handed out until it is mended", sentence)
             self.fault = sentence

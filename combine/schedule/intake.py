@@ -198,6 +198,9 @@ class Intake:
         """Is a link in its seed's scope? A seed's redirect may widen the scope, or be taken as one page."""
         if depth > (self._frontier.settings.scheduler.max_depth if seed.maxdepth is None else seed.maxdepth):
             return False
+        rule = self._frontier.settings.site_rule(host_of(url)) if self._frontier.settings.site else None
+        if rule is not None and rule.depth is not None and depth > rule.depth:
+            return False
         if line.get("REQUISITE"):
             near = seed.scope.admits(url) or _domain(url) == _domain(line.get("VIA") or seed.url)
             return near and seed.scope.has_requisites

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from combine.schedule import politeness
-from combine.schedule.board import Board
+from combine.schedule.board import HOURS, Board
 from combine.schedule.names import network_of
 from combine.schedule.rows import LEASED, QUEUED, Row
 from combine.schedule.sites import DUE, Site
@@ -114,6 +114,8 @@ class Leases(Board):
         site = self.site_named(name, create=True)
         assert site is not None
         now = self.clock.boot()
+        if closed := self.closed_for(site):
+            self.block(site, closed, HOURS)
         is_free = not site.lease and not site.shut and site.blocked <= now and site.next <= now
         if not is_free or (site.address and not self._may_share(site, holder, now)):
             self.settle(site)
@@ -148,6 +150,9 @@ class Leases(Board):
         others: list[Site] = []
         for site in list(islice(self.sites.members[DUE].values(), LOOKED_AT)):
             if site.address_until <= now:
+                self.settle(site)
+            elif closed := self.closed_for(site):
+                self.block(site, closed, HOURS)
                 self.settle(site)
             elif not self._may_share(site, holder, now):
                 self.sites.move(site, DUE)

@@ -18,7 +18,7 @@ from pathlib import Path
 from combine.config import Settings
 from combine.schedule.clock import epoch_of, utc_text
 from combine.schedule.politeness import DAY_S
-from combine.urls import site_of
+from combine.urls import host_of, site_of
 from formats import jcf
 from formats.jcf import Job
 
@@ -78,6 +78,10 @@ class Visits:
         self._sites: dict[str, int] = {}
         self._changes: Counter[str | int] = Counter()  # of the counts: by name, and by site that of its records
         self._held = self._count_held()
+
+    def use(self, settings: Settings) -> None:
+        """Other settings are in effect from now on."""
+        self._settings = settings
 
     def close(self) -> None:
         """Commit and close."""
@@ -336,7 +340,8 @@ def next_due(old: Job | None, news: Job, now: float, settings: Settings) -> floa
     first_gone = news.get("OUTCOME") == "gone" and news.get("STATUS") != "410" and not (old and old.get("GONE"))
     if first_gone:
         return now + settings.scheduler.gone_again_s
-    return now + settings.scheduler.revisit_s
+    rule = settings.site_rule(host_of(news.url)) if settings.site else None
+    return now + (settings.scheduler.revisit_s if rule is None or rule.revisit_s is None else rule.revisit_s)
 
 
 def scopes_of(text: str) -> dict[str, float]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from aiohttp.client_reqrep import ClientResponse
 
 from combine.web import retry_after
+from combine.web.credentials import SECRET
 
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _TEN_BITS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
@@ -15,10 +16,10 @@ _SHIFTS = tuple(range(150, -1, -10))
 
 
 def request_of(response: ClientResponse) -> bytes:
-    """The request's head, as it was sent."""
+    """The request's head, as it was sent but for secrets."""
     request = response.request_info
     lines = [f"{request.method} {request.url.raw_path_qs} HTTP/1.1"]
-    lines += [f"{name}: {value}" for name, value in request.headers.items()]
+    lines += [f"{name}: {value}" for name, value in request.headers.items() if name.lower() not in SECRET]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
 
 

@@ -7,6 +7,7 @@ connector. This module never decides which address may be asked: `Fetcher` does,
 from __future__ import annotations
 
 import socket
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,10 @@ class Lease:
     port: int
     address: str
     peer: str = ""
+
+
+#: The address of ours from which the fetch of this task connects; "" where that does not matter.
+SOURCE: ContextVar[str] = ContextVar("SOURCE", default="")
 
 
 class OtherPeer(Exception):
@@ -87,6 +92,12 @@ class Leases(AbstractResolver):
             raise Refused(f"{sockaddr[0]} is not the address that was leased")
         made = socket.socket(family=family, type=kind, proto=protocol)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if source := SOURCE.get():
+            try:
+                made.bind((source, 0))
+            except OSError:
+                made.close()
+                raise
         return made
 
     def request_class(self) -> type[ClientRequest]:

@@ -31,7 +31,8 @@ from combine.config import Settings
 from combine.web.addresses import Allowed, Refused, canonical
 from combine.web.answer import after, base32, field_of, header_of, request_of, types_of, utc
 from combine.web.body import Body, read_body
-from combine.web.connection import Lease, Leases, OtherPeer, Protocol
+from combine.web.connection import SOURCE, Lease, Leases, OtherPeer, Protocol
+from combine.web.credentials import CookieFault, Credentials
 from combine.web.faults import reason_of
 from formats.hrf import Harvest
 from formats.jcf import Job
@@ -92,8 +93,10 @@ class Fetcher:
         spill_dir: Path,
         prefix: str = "body",
         is_wanted: Callable[[Job, list[str]], bool] = lambda job, content_types: True,
+        home: Path = Path(),
     ) -> None:
         self._is_wanted = is_wanted
+        self._credentials = Credentials(settings, home)
         self._settings = settings
         self._limits = settings.harvest
         self._allowed = allowed
@@ -168,6 +171,7 @@ class Fetcher:
             return asking.refused("address", str(refusal))
         lease = self._leases.enter(host, port, address)
         try:
+            SOURCE.set(self._credentials.source(job.url))
             return await self._ask(asking, url, lease, head_only, self._body_limit(job, body_limit))
         finally:
             self._leases.leave(lease)
@@ -175,20 +179,22 @@ class Fetcher:
     async def _ask(self, asking: _Asking, url: URL, lease: Lease, head_only: bool, body_limit: int) -> Fetched:
         method = "HEAD" if head_only else "GET"
         assert self._session is not None
-        headers = _conditions(asking.job)
         response: ClientResponse | None = None
         rule = self._settings.site_rule(lease.host) if url.scheme == "https" else None
         if accepted := rule is not None and rule.tls == "accept":
             assert rule is not None
             asking.tls = f"accepted because {rule.because}"
-        ask = partial(self._session.request, method, url, headers=headers, allow_redirects=False, ssl=not accepted)
         try:
+            headers = _conditions(asking.job) | self._credentials.headers(asking.job.url)
+            ask = partial(self._session.request, method, url, headers=headers, allow_redirects=False, ssl=not accepted)
             try:
                 response = await ask()
             except OtherPeer:
                 # Nothing was sent, and that connection is closed: a new one goes to the leased address.
                 response = await ask()
             return await self._read(asking, response, lease, body_limit)
+        except CookieFault as fault:
+            return asking.failed("cookies", str(fault))
         except (aiohttp.ClientError, OSError, ValueError, Refused, OtherPeer) as error:
             reason, detail = reason_of(error)
             if reason in ("address", "url"):

@@ -45,8 +45,10 @@ class Reports(Protocol):
         """A job may not be asked for."""
         ...
 
-    def unasked(self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "") -> None:
-        """A job is handed back: why, for how long its site is to rest, and by which kind of fault."""
+    def unasked(
+        self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "", permission: Permission | None = None
+    ) -> None:
+        """A job is handed back: why, for how long its site is to rest, by which kind of fault, what robots.txt says."""
         ...
 
     def answered(self, job: Job, is_kept: bool) -> None:
@@ -178,7 +180,9 @@ class Worker:
         if job.kind == "robots":
             return await self._errand(job)
         permission = await self._tools.keeper.permission(job, address, self._ask)
-        self._heed(job, permission)
+        if not self._heed(job, permission):
+            reports.unasked(job, "robots.txt asks for a longer delay", permission=permission)
+            return False
         if permission.redirect is not None:
             url, hops = permission.redirect
             await reports.errand(url, origin_of(job.url), hops)
@@ -197,11 +201,20 @@ class Worker:
         if fetched is None:
             fetched = await self._ask(job, address, permission.robots)
         requests, self._reported = self._asked - self._reported, self._asked
+        fetched = self._slowed(job, fetched)
         await reports.fetched(job, replace(fetched, requests=requests), permission)
         is_site_failure = fetched.outcome == "failed" and (
             fetched.reason in SITE_FAILURES or fetched.status in SLOW_DOWN
         )
         return not is_site_failure and not fetched.after_s
+
+    def _slowed(self, job: Job, fetched: Fetched) -> Fetched:
+        """A site rule's bytes a second, on average: the site rests so long after an answer that was long."""
+        rule = self._tools.settings.site_rule(host_of(job.url))
+        if rule is None or not rule.bytes_s or fetched.outcome == "failed":
+            return fetched
+        rest_s = fetched.body_length / rule.bytes_s - fetched.took_ms / 1000
+        return fetched if rest_s <= self._delay_s else replace(fetched, after_s=max(rest_s, fetched.after_s or 0.0))
 
     async def _look_first(self, job: Job, address: str, permission: Permission) -> Fetched | None:
         """A HEAD where the name says that it is nothing to read; None where the page must be asked for all the same."""
@@ -222,11 +235,18 @@ class Worker:
         self._tools.reports.answered(job, is_kept=permission.redirect is None)
         return True
 
-    def _heed(self, job: Job, permission: Permission) -> None:
-        """robots.txt's Crawl-delay is a floor at once, which only a site rule may lower."""
+    def _heed(self, job: Job, permission: Permission) -> bool:
+        """robots.txt's Crawl-delay is a floor at once, which only a site rule may lower; false where it is no time.
+
+        Where the scheduler did not know of it, nobody waited so long before this lease; and to wait in it for longer
+        than its time would end this harvester. It is handed back, and the scheduler knows.
+        """
         rule = self._tools.settings.site_rule(host_of(job.url))
-        if permission.crawl_delay and not (rule is not None and rule.delay_s is not None):
-            self._delay_s = max(self._delay_s, permission.crawl_delay)
+        crawl_s = 0.0 if rule is not None and rule.delay_s is not None else float(f"{permission.crawl_delay:g}")
+        if crawl_s <= self._delay_s:
+            return True
+        self._delay_s = crawl_s
+        return self._asked > 0 and boottime() + crawl_s <= self._over
 
     async def _ask(self, job: Job, address: str, robots: str = "", head_only: bool = False) -> Fetched:
         """One request, when its time has come."""

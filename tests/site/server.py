@@ -176,7 +176,7 @@ class Server:
             "peer": str(peer),
             "agent": request.fields.get("user-agent", ""),
         }
-        self.requests.append(entry)
+        self.requests.append({**entry, "fields": request.fields})
         if self._log is not None:
             self._log.write(json.dumps(entry) + "\n")
             self._log.flush()

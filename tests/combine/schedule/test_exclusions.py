@@ -30,8 +30,8 @@ LINES = [
 @pytest.mark.parametrize(("line", "forbidden", "free"), LINES)
 def test_what_a_line_forbids(line: str, forbidden: str, free: str) -> None:
     exclusions = read_exclusions(f"\ufeff# a comment\n\n{line}\n   # another\n")
-    assert exclusions.forbids(forbidden)
-    assert not exclusions.forbids(free)
+    assert exclusions.names(forbidden)
+    assert not exclusions.names(free)
 
 
 @pytest.mark.parametrize("line", ["HOST: (", "URL: [", "two words", "ftp://a.example/", "http://", "a.example:99999/"])
@@ -42,7 +42,7 @@ def test_a_line_that_means_nothing_is_named(line: str) -> None:
 
 def test_a_new_homes_file_forbids_nothing() -> None:
     assert Exclusions() == read_exclusions(FIRST_EXCLUDE)
-    assert not Exclusions().forbids("http://a.example/")
+    assert not Exclusions().names("http://a.example/")
 
 
 def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
@@ -50,11 +50,11 @@ def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     file = ExcludeFile(path)
     assert Exclusions() == file.look()
     path.write_text("a.example\n")
-    assert file.look().forbids("http://a.example/")
+    assert file.look().names("http://a.example/")
     assert file.look() is file.look()
     path.write_text("b.example\nc.example\n")
-    assert not file.look().forbids("http://a.example/")
-    assert file.look().forbids("http://c.example/")
+    assert not file.look().names("http://a.example/")
+    assert file.look().names("http://c.example/")
     path.unlink()
     assert Exclusions() == file.look()
     assert "" == file.fault
@@ -67,7 +67,7 @@ def test_while_it_cannot_be_read_the_fault_is_said(tmp_path: Path, caplog: pytes
     file.look()
     path.write_bytes(b"b.example\nHOST: (\n")
     for _ in range(3):
-        assert file.look().forbids("http://a.example/")
+        assert file.look().names("http://a.example/")
         assert file.fault.startswith("line 2 of the exclude file: '(' is no regular expression")
     assert 1 == len(caplog.records)
     path.write_bytes(b"\xff\xfe")
@@ -80,5 +80,5 @@ def test_while_it_cannot_be_read_the_fault_is_said(tmp_path: Path, caplog: pytes
     path.rmdir()
     path.write_text("b.example\n")
     os.utime(path, ns=(1, 1))
-    assert file.look().forbids("http://b.example/")
+    assert file.look().names("http://b.example/")
     assert "" == file.fault

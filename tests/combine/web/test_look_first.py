@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from combine.config import Settings
+from combine.site_rules import SiteRule
 from combine.urls import extension_of
 from combine.web.addresses import Allowed
 from combine.web.fetch import Fetched
@@ -83,3 +84,16 @@ def test_head_first(job: dict[str, Any], answers: list[Fetched], asked: list[str
     asyncio.run(Worker(Lease(1, "127.0.0.1", 0.0, [jcf.job(FETCH=1, LEASE=1, **job)]), tools).run())
     assert asked == fake.asked
     assert [len(asked)] == [told.requests for told in fake.told]
+
+
+@pytest.mark.parametrize(
+    ("size", "took_ms", "rate", "after_s"),
+    [(10_000, 1000, 1000, 9.0), (10_000, 1000, None, None), (10_000, 20_000, 1000, None), (100, 0, 1000, 0.1)],
+)
+def test_a_long_answer_lets_a_slow_site_rest(size: int, took_ms: int, rate: int | None, after_s: float | None) -> None:
+    fake: Any = Fake(Fetched("ok", 200, body_length=size, took_ms=took_ms))
+    settings, allowed = Settings(site=(SiteRule("127.0.0.1", bytes_s=rate),)), Allowed(["127.0.0.0/8"])
+    tools = Tools(settings, fake, fake, Spacing(settings, allowed), fake, lambda: False)
+    job = jcf.job(URL="http://127.0.0.1/", FETCH=1, LEASE=1)
+    asyncio.run(Worker(Lease(1, "127.0.0.1", 0.0, [job]), tools).run())
+    assert [after_s] == [told.after_s for told in fake.told]

@@ -1,0 +1,65 @@
+"""The rules of combine.toml for single sites: `[[site]]`, with what each may say and what it may not. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+
+from combine import hours
+from combine.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRule:
+    """A rule for the hosts that `match`: a host name, or `.name` for a domain and all below it."""
+
+    match: str  # a host name, or .name for a domain and all below it; required
+    delay_s: float | None = None  # seconds between requests; may be written delay; also lowers a crawl-delay
+    depth: int | None = None  # pages further from their seeds are not asked
+    robots: str = "obey"  # anything else needs `because`
+    tls: str = "verify"  # accept: also a certificate that is expired, self-signed or another's; needs `because`
+    because: str = ""  # the reason, which goes into every harvest and record
+    blocked: bool = False  # never asked
+    hours: str = ""  # asked only then: 22:00-06:00 Europe/Ljubljana; UTC without a zone
+    requests_day: int | None = None  # instead of politeness.site_requests_day
+    bytes_day: int | None = None  # instead of politeness.site_bytes_day
+    bytes_s: int | None = None  # on average: after a long answer it rests so much longer
+    revisit_s: float | None = None  # instead of scheduler.revisit_s
+    auth: str = field(default="", repr=False)  # user:password, sent to these hosts only; never logged nor kept
+    cookies: str = ""  # a file of cookies in Netscape's form, below the home; sent to these hosts only
+    source: str = ""  # the address of ours from which they are asked
+
+    def covers(self, host: str) -> bool:
+        """Whether this rule speaks of the host."""
+        name = self.match.lower()
+        return host == name.removeprefix(".") or (name.startswith(".") and host.endswith(name))
+
+
+def check(rule: SiteRule, place: str) -> None:
+    """Refuse a rule that cannot be meant, with a sentence: raises ConfigError."""
+    if rule.robots not in ("obey", "ignore"):
+        raise ConfigError(f'{place}: robots is "obey" or "ignore", not "{rule.robots}"')
+    if rule.tls not in ("verify", "accept"):
+        raise ConfigError(f'{place}: tls is "verify" or "accept", not "{rule.tls}"')
+    if rule.robots != "obey" and not rule.because:
+        raise ConfigError(f'{place}: robots = "{rule.robots}" needs because = "…": it is written into every record')
+    if rule.tls != "verify" and not rule.because:
+        raise ConfigError(f'{place}: tls = "{rule.tls}" needs because = "…": it is written into every harvest')
+    _check_reach(rule, place)
+
+
+def _check_reach(rule: SiteRule, place: str) -> None:
+    if rule.hours:
+        try:
+            hours.parse(rule.hours)
+        except ConfigError as error:
+            raise ConfigError(f"{place}: {error}") from None
+    if rule.auth and (not rule.auth.partition(":")[0] or ":" not in rule.auth or not rule.auth.isprintable()):
+        raise ConfigError(f'{place}: auth is "user:password"')  # what it is, is not said: half of it may be right
+    if rule.source:
+        try:
+            ipaddress.ip_address(rule.source)
+        except ValueError:
+            raise ConfigError(f'{place}: source is an address of this machine, not "{rule.source}"') from None
+    if rule.bytes_s == 0 or rule.revisit_s == 0:
+        raise ConfigError(f"{place}: bytes_s and revisit_s are more than 0")
