@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from combine.status import read_status
+
 CLONE = Path(__file__).resolve().parents[2]
 COMBINE = [str(Path(sys.executable).with_name("combine"))]
 
@@ -125,9 +127,10 @@ class Harness:
 
     def pid(self, name: str) -> int:
         """The pid of a daemon or worker, by its name or the beginning of it; 0 if it does not run."""
-        for daemon in self.status()["daemons"]:
-            if daemon["name"].startswith(name) and daemon["pid"] and daemon["state"] == "running":
-                return int(daemon["pid"])
+        children = [child for unit in read_status(self.home) for child in unit["children"]]
+        for child in children:
+            if child["name"].startswith(name) and child["pid"] and child["state"] == "running":
+                return int(child["pid"])
         return 0
 
     def processes(self) -> list[int]:

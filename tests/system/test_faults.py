@@ -54,7 +54,7 @@ def check(web: Web, home: Harness, expected: dict[str, str], faults: int, delay_
 
 @pytest.mark.parametrize("name", ["scheduler", "idbd", "logd", "harvester", "parser"])
 def test_one_daemon_is_killed(webs: Webs, homes: Homes, fault_free: dict[str, str], name: str) -> None:
-    web, home = webs(PAGES, "--delay", "0.003"), homes(IMPATIENT)
+    web, home = webs(PAGES, "--delay", "0.02"), homes(IMPATIENT)
     with home.harvest(web.url("/index.html"), "--delay", "0") as running:
         for part in (1, 2):
             until(lambda part=part: len(web.requests()) > part * PAGES // 4, "pages are asked for")  # type: ignore[misc]
@@ -66,7 +66,7 @@ def test_one_daemon_is_killed(webs: Webs, homes: Homes, fault_free: dict[str, st
 def test_everything_is_killed_and_the_same_command_goes_on(
     webs: Webs, homes: Homes, fault_free: dict[str, str]
 ) -> None:
-    web, home = webs(PAGES, "--delay", "0.003"), homes(IMPATIENT)
+    web, home = webs(PAGES, "--delay", "0.02"), homes(IMPATIENT)
     for part in (1, 2):
         with home.harvest(web.url("/index.html"), "--delay", "0") as running:
             until(lambda part=part: len(web.requests()) > part * PAGES // 4, "pages are asked for")  # type: ignore[misc]
@@ -108,7 +108,7 @@ def test_politeness_outlives_kills(webs: Webs, homes: Homes) -> None:
 def test_the_harvest_ends_cleanly_at_ctrl_c_and_goes_on_later(
     webs: Webs, homes: Homes, fault_free: dict[str, str]
 ) -> None:
-    web, home = webs(PAGES, "--delay", "0.003"), homes(IMPATIENT)
+    web, home = webs(PAGES, "--delay", "0.02"), homes(IMPATIENT)
     with home.harvest(web.url("/index.html"), "--delay", "0") as running:
         until(lambda: len(web.requests()) > PAGES // 3, "pages are asked for")
         running.send_signal(signal.SIGINT)
