@@ -242,7 +242,7 @@ class Worker:
         than its time would end this harvester. It is handed back, and the scheduler knows.
         """
         rule = self._tools.settings.site_rule(host_of(job.url))
-        crawl_s = 0.0 if rule is not None and rule.delay_s is not None else float(f"{permission.crawl_delay:g}")
+        crawl_s = 0.0 if rule is not None and rule.delay_s is not None else float(f"{permission.crawl_delay or 0:g}")
         if crawl_s <= self._delay_s:
             return True
         self._delay_s = crawl_s

@@ -1,0 +1,88 @@
+"""A lease at work: what robots.txt asks for while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from combine.config import Scheduler, Settings, SiteRule
+from combine.web.addresses import Allowed
+from combine.web.fetch import Fetched
+from combine.web.gate import Permission
+from combine.web.lease import Lease, Spacing, Tools, Worker
+from formats import jcf
+from formats.jcf import Job
+
+JOBS = [jcf.job(URL=f"http://127.0.0.1/{number}", FETCH=number, LEASE=9) for number in (1, 2)]
+
+#: Leases are over after so long, here.
+LEASE_S = 5.0
+
+
+class Site:
+    """A gate that knows robots.txt, or asks for it first; a fetcher; and one who is told what came of each job."""
+
+    def __init__(self, crawl_s: float, knows_robots: bool) -> None:
+        self.crawl_s, self.knows_robots = crawl_s, knows_robots
+        self.asked: list[float] = []
+        self.told: list[tuple[int, str, float]] = []
+
+    async def permission(self, job: Job, address: str, ask: object) -> Permission:
+        if not self.knows_robots:
+            self.knows_robots = True
+            await ask(jcf.job(URL="http://127.0.0.1/robots.txt", KIND="robots"), address)  # type: ignore[operator]
+        return Permission(allowed=True, crawl_delay=self.crawl_s or None)
+
+    async def fetch(self, job: Job, address: str, *, robots: str, head_only: bool) -> Fetched:
+        self.asked.append(time.monotonic())
+        return Fetched("ok", 200)
+
+    async def fetched(self, job: Job, fetched: Fetched, permission: Permission) -> None:
+        self.told.append((job.fetch, "ok", permission.crawl_delay or 0.0))
+
+    def unasked(
+        self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "", permission: Permission | None = None
+    ) -> None:
+        self.told.append((job.fetch, "", (permission and permission.crawl_delay) or 0.0))
+
+    def ended(self, lease: Lease) -> None:
+        self.told.append((0, "END", 0.0))
+
+
+@pytest.mark.parametrize(
+    ("crawl_s", "delay_s", "knows_robots", "rule_s", "told", "requests"),
+    [
+        # Nobody waited so long before this lease: the scheduler is to know first.
+        (60.0, 0.0, True, None, [(1, "", 60.0), (2, "", 0.0)], 0),
+        (0.2, 0.0, True, None, [(1, "", 0.2), (2, "", 0.0)], 0),
+        # It did wait.
+        (0.2, 0.2, True, None, [(1, "ok", 0.2), (2, "ok", 0.2)], 2),
+        (0.1, 0.2, True, None, [(1, "ok", 0.1), (2, "ok", 0.1)], 2),
+        # robots.txt was just asked for: from its end the delay counts, if the lease lasts so long.
+        (0.2, 0.0, False, None, [(1, "ok", 0.2), (2, "ok", 0.2)], 3),
+        (60.0, 0.0, False, None, [(1, "", 60.0), (2, "", 0.0)], 1),
+        # A site rule says how long; nothing is asked for.
+        (60.0, 0.0, True, 0.0, [(1, "ok", 60.0), (2, "ok", 60.0)], 2),
+        (0.0, 0.0, True, None, [(1, "ok", 0.0), (2, "ok", 0.0)], 2),
+    ],
+)
+def test_a_crawl_delay_counts_from_the_request_before_it_was_known(
+    crawl_s: float,
+    delay_s: float,
+    knows_robots: bool,
+    rule_s: float | None,
+    told: list[tuple[int, str, float]],
+    requests: int,
+) -> None:
+    site = Site(crawl_s, knows_robots)
+    rules = () if rule_s is None else (SiteRule("127.0.0.1", delay_s=rule_s),)
+    settings = Settings(scheduler=Scheduler(lease_s=LEASE_S), site=rules)
+    spacing = Spacing(settings, Allowed(["127.0.0.0/8"]))
+    tools = Tools(settings, site, site, spacing, site, lambda: False)  # type: ignore[arg-type]
+    asyncio.run(Worker(Lease(9, "127.0.0.1", delay_s, JOBS), tools).run())
+    assert [*told, (0, "END", 0.0)] == site.told
+    assert requests == len(site.asked)
+    least = delay_s if rule_s is not None else max(crawl_s, delay_s)
+    assert all(later - earlier >= least for earlier, later in zip(site.asked, site.asked[1:], strict=False))
