@@ -110,7 +110,7 @@ def _measured(text: str, title: str) -> tuple[int, str]:
     raw = text.encode("utf-8", "replace")
     # Taking white space out of bytes is cheap, and what went is what parts the words.
     bare = raw.translate(None, _WHITE_SPACE)
-    words = len(raw) - len(bare) - sum(map(raw.count, _NO_WORD_ENDS)) + bool(text)
+    words = len(raw) - len(bare) - sum(raw.count(sign) for sign in _NO_WORD_ENDS if sign in raw) + bool(text)
     found = hashlib.md5(bare, usedforsecurity=False)
     found.update(title.encode("utf-8", "replace").translate(None, _WHITE_SPACE))
     return words, found.hexdigest().upper()

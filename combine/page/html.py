@@ -151,7 +151,9 @@ def _paragraphs(text: str) -> str:
         if blank in text:
             text = text.replace(blank, " ")
     lines = [line.strip(" ") for line in text.split(_BREAK)]
-    return "\n".join([" ".join(line.split()) if "  " in line else line for line in lines if line])
+    if "  " in text:
+        lines = [" ".join(line.split()) if "  " in line else line for line in lines]
+    return "\n".join(filter(None, lines))
 
 
 def _title(going: _Pass, node: LexborNode) -> str:
