@@ -157,6 +157,19 @@ def _options(urls: Urls) -> Options:
 
 
 @dataclass(frozen=True, slots=True)
+class Traps:
+    """URLs without end that a site makes of few pages: when they are taken for that, and how many of them are taken."""
+
+    urls: int = 100  # of one trap: of a calendar, of a filter's query
+    variants: int = 3  # of one page under different session ids
+    repeats: int = 3  # a path segment, or a parameter, that comes so often is no chance
+    parameters: int = 10  # in a query; more are a growing one
+    years_ahead: int = 2  # a date later than that in a URL is a calendar's
+    years_back: int = 50  # or earlier
+    same_run: int = 100  # pages of one kind in a row whose text another page of the site has
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """What a parser may spend on a page."""
 
@@ -205,6 +218,7 @@ class Settings:
     politeness: Politeness = field(default_factory=Politeness)
     scheduler: Scheduler = field(default_factory=Scheduler)
     urls: Urls = field(default_factory=Urls)
+    traps: Traps = field(default_factory=Traps)
     page: Page = field(default_factory=Page)
     keep: Keep = field(default_factory=Keep)
     supervise: Supervise = field(default_factory=Supervise)

@@ -112,6 +112,7 @@ class Lesson:
             LMOD=harvest.field("last-modified")[:64] or None,
             TYP=record.get("type") or None,
             DIGEST=record.get("text_digest") or None,
+            SAME=record.get("same_as") or None,
         )
 
     @property

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from combine import hours
 from combine.config import Settings
-from combine.schedule import politeness
+from combine.schedule import politeness, traps
 from combine.schedule.clock import Clock, utc_text
 from combine.schedule.exclusions import Exclusions
 from combine.schedule.line import Line
@@ -82,6 +82,8 @@ class Board:
         self.gate = self.rows.meta("gate", "open")
         self.seeds = Seeds(self.rows)
         self.sites = Sites()
+        self.runs = traps.Runs(self.settings.traps)
+        self.same = self.rows.sites_trapped()
         self.relinks = [0] * 6
         self.offers = 0  # ADDs that wait for idbd
         self.went = 0  # rows that went while an ADD waited
@@ -268,6 +270,32 @@ class Board:
         self._count_errand(kind, QUEUED, site.id, 1)
         site.parked = False
         self.settle(site)
+
+    def trap(self, url: str, is_taken: bool = False) -> str:
+        """The trap that is full and to which a URL belongs, "" where it may be taken; with `is_taken` it is counted."""
+        limits = self.settings.traps
+        found = traps.trap_of(url, int(utc_text(self.clock.utc())[:4]), limits)
+        site = self.site_named(site_of(url), create=found is not None and is_taken)
+        if site is None:
+            return ""
+        taken = self.rows.trapped(site.id, found.pattern) if found is not None else 0
+        if found is not None and taken >= traps.cap(found, limits):
+            name = found.name
+        elif site.id in self.same and self.rows.trapped(site.id, traps.kind_of(url).pattern):
+            name = traps.SAME_CONTENT
+        else:
+            if found is not None and is_taken:
+                self.rows.trap(site.id, found.pattern, taken + 1)
+            return ""
+        self.settle(site)
+        return name
+
+    def note_same(self, site: int, url: str, is_same: bool) -> None:
+        """A page was stored, with a text that another page of its site has, or not."""
+        found = self.runs.note(site, url, is_same)
+        if found is not None:
+            self.rows.trap(site, found.pattern, self.settings.traps.same_run)
+            self.same.add(site)
 
     def scopes_now(self, row: Row) -> str:
         """For which scope, and with how many hops left, a row's links would be offered now."""

@@ -63,6 +63,8 @@ class Frontier(Outcomes):
             return
         if row.kind == "page" and row.state in (LEASED, FETCHED) and not line.get("RECORD"):
             self.give_back_page(row)  # a budget counts pages that have a record
+        if outcome == "ok":
+            self.note_same(row.site, row.url, _is_twin(row.url, line.get("SAME")))
         self.set_state(row, STORED, result=jcf.dump_text(self._news(row, line)), lease=0)
         self.settle_row(row)
 
@@ -194,3 +196,8 @@ def _ways(row: Row) -> list[Way]:
 
 def _own_way(row: Row) -> Way:
     return Way(row.seed, row.depth, row.since, jcf.parse_text(row.line).number("HOPS"))
+
+
+def _is_twin(url: str, same: str) -> bool:
+    """Whether a page with the same text is another one of the same site, and not this one by another scheme."""
+    return bool(same) and site_of(url) == site_of(same) and url.partition("://")[2] != same.partition("://")[2]

@@ -264,6 +264,9 @@ class Intake:
 
     def _admit(self, candidate: Candidate, visit: Job | None, offer: Offer) -> None:
         frontier, seed = self._frontier, candidate.seed
+        if visit is None and not candidate.is_seed and frontier.trap(candidate.url, is_taken=True):
+            offer.outside += 1
+            return
         if visit is None or candidate.is_due or self._is_due(visit, candidate):
             line = candidate.line()
             if visit is not None and visit.get("RECORD"):

@@ -201,6 +201,8 @@ def _unknown_reason(frontier: Frontier, url: str) -> str:
     seeds = frontier.rows.db.execute("SELECT id FROM seed LIMIT 1000").fetchall()
     if not seeds:
         return "no seed was ever given"
+    if trap := frontier.trap(url):
+        return f"it looks like a trap ({trap}), of which as many URLs were taken as the settings of traps let"
     if any(frontier.seeds.get(number).scope.admits(url) for (number,) in seeds):
         return "no page that was stored links to it within its seed's depth"
     return f"{host_of(url)} is outside the scope of every seed"

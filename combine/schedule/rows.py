@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS seed(
     id INTEGER PRIMARY KEY, url TEXT UNIQUE NOT NULL, scope INTEGER NOT NULL, maxdepth INTEGER,
     tag TEXT NOT NULL DEFAULT '', delay TEXT NOT NULL DEFAULT '', budget TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS seed_budget ON seed(budget);
+CREATE TABLE IF NOT EXISTS trap(site INTEGER, h INTEGER, urls INTEGER NOT NULL, PRIMARY KEY(site, h)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS budget(name TEXT PRIMARY KEY, left INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lease(
     id INTEGER PRIMARY KEY, site INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL,
@@ -140,6 +141,19 @@ class Rows:
     def set_meta(self, key: str, value: str) -> None:
         """Keep a value of the scheduler as a whole."""
         self.change("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, value)
+
+    def trapped(self, site: int, pattern: str) -> int:
+        """How many URLs of a trap were taken."""
+        row = self.db.execute("SELECT urls FROM trap WHERE site = ? AND h = ?", (site, job_key("trap", pattern)))
+        return int(next(iter(row), (0,))[0])
+
+    def trap(self, site: int, pattern: str, urls: int) -> None:
+        """Keep how many URLs of a trap were taken."""
+        self.change("INSERT OR REPLACE INTO trap VALUES (?, ?, ?)", site, job_key("trap", pattern), urls)
+
+    def sites_trapped(self) -> set[int]:
+        """The sites that have traps."""
+        return {site for (site,) in self.db.execute("SELECT DISTINCT site FROM trap")}
 
     def find(self, site: int, h: int) -> Row | None:
         """The row with a key."""

@@ -1,0 +1,109 @@
+"""Traps: URLs without end that a site makes of few pages. Told by the URL, bounded rather than banned. Pure.
+
+    session id         a session's token in path or query: the same page under ever new names
+    repeated segments  a path in which a segment comes again and again, as relative links make it
+    growing query      a query of many parameters, or of one many times, as filters make it
+    calendar           a date far from today in path or query, as calendars link on for ever
+    same content       page after page of one kind with a text that another page has, soft 404s too
+
+A trap has a pattern, which URLs of the same trap share; so many of them are taken and no more (the section `traps` of
+the settings). Which were taken is counted on the board.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from combine.config import Traps as Limits
+
+SAME_CONTENT = "same content"
+
+#: Runs of the same content followed at once.
+RUNS = 10_000
+
+_SESSION = re.compile(
+    r"(?:[?&;/]|^)(?:phpsessid|jsessionid|aspsessionid\w*|asp\.net_sessionid|cfid|cftoken|sessionid|session_id|sessid"
+    r"|sid|zenid|oscsid)=([\w.-]{8,})|(\(s\([a-z0-9]{24}\)\))",
+    re.IGNORECASE | re.ASCII,
+)
+_DIGITS = re.compile(r"\d+", re.ASCII)
+#: A year with its month, in a path or a value.
+_DATE = re.compile(r"(?<![\w-])(\d{4})[-/](?:0?[1-9]|1[0-2])(?![\d])", re.ASCII)
+_YEAR = re.compile(
+    r"(?:^|[&;])[\w.\[\]-]*(?:year|date|month|day|cal|jahr|leto)[\w.\[\]-]*=(\d{4})(?!\d)", re.IGNORECASE
+)
+
+
+class Trap(NamedTuple):
+    """A kind of trap, and what its URLs share."""
+
+    name: str
+    pattern: str
+
+
+def trap_of(url: str, year: int, limits: Limits) -> Trap | None:
+    """The trap that a normalised URL looks like; `year` is the present one."""
+    parts = urlsplit(url)
+    if _SESSION.search(parts.path) or _SESSION.search(parts.query):
+        return Trap("session id", _SESSION.sub("*", url))
+    segments = [segment for segment in parts.path.split("/") if segment]
+    if segments and max(Counter(segments).values()) >= limits.repeats:
+        return Trap("repeated segments", "/".join(sorted(set(segments))))
+    names = [pair.partition("=")[0] for pair in re.split("[&;]", parts.query) if pair] if parts.query else []
+    if len(names) > limits.parameters or (names and max(Counter(names).values()) >= limits.repeats):
+        return Trap("growing query", parts.path + "?" + "&".join(sorted(set(names))))
+    if any(_is_far(found, year, limits) for found in _years(parts.path, parts.query)):
+        return Trap("calendar", _DIGITS.sub("0", f"{parts.path}?{parts.query}"))
+    return None
+
+
+def _years(path: str, query: str) -> list[int]:
+    found = _DATE.findall(path)
+    if query:
+        found += _DATE.findall(query.replace("=", " ").replace("&", " ")) + _YEAR.findall(query)
+    return [int(year) for year in found]
+
+
+def _is_far(found: int, year: int, limits: Limits) -> bool:
+    return found > year + limits.years_ahead or found < year - limits.years_back
+
+
+def cap(trap: Trap, limits: Limits) -> int:
+    """How many URLs of a trap are taken."""
+    return limits.variants if trap.name == "session id" else limits.urls
+
+
+def kind_of(url: str) -> Trap:
+    """What URLs of pages of one kind share: the path without its last segment and numbers, and the query's names."""
+    parts = urlsplit(url)
+    directory, _, name = parts.path.rpartition("/")
+    names = sorted({pair.partition("=")[0] for pair in parts.query.split("&") if pair})
+    # Where a query tells pages apart, the name belongs to the kind.
+    name = _DIGITS.sub("0", name) if names else ""
+    return Trap(SAME_CONTENT, f"{_DIGITS.sub('0', directory)}/{name}?{'&'.join(names)}")
+
+
+class Runs:
+    """How many pages of a kind came in a row with a text that another page of their site has."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lengths: OrderedDict[tuple[int, str], int] = OrderedDict()
+
+    def note(self, site: int, url: str, is_same: bool) -> Trap | None:
+        """Count a stored page; gives the trap when its run has become too long."""
+        if not is_same and not self._lengths:
+            return None
+        trap = kind_of(url)
+        key = (site, trap.pattern)
+        if not is_same:
+            self._lengths.pop(key, None)
+            return None
+        length = self._lengths[key] = self._lengths.get(key, 0) + 1
+        self._lengths.move_to_end(key)
+        while len(self._lengths) > RUNS:
+            self._lengths.popitem(last=False)
+        return trap if length >= self._limits.same_run else None
