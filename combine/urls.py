@@ -12,6 +12,7 @@ This module never does I/O; the public suffix list comes with its library.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -237,3 +238,15 @@ def _why_not(url: str) -> str:
     if not _SCHEME.match(url.lstrip()):
         return f"{shown} is no absolute URL: it starts with neither http:// nor https://"
     return f"{shown} is not a valid URL"
+
+
+@lru_cache(maxsize=65_536)
+def network_of(address: str) -> str:
+    """What counts as one address: an IPv4 address, or the /64 of an IPv6 one, which one machine may have whole."""
+    try:
+        value = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(value, ipaddress.IPv6Address):
+        return str(value.ipv4_mapped or ipaddress.IPv6Network((int(value) >> 64 << 64, 64)))
+    return address

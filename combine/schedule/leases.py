@@ -15,10 +15,10 @@ from itertools import islice
 
 from combine.schedule import politeness
 from combine.schedule.board import HOURS, Board
-from combine.schedule.names import network_of
 from combine.schedule.rows import LEASED, QUEUED, Row
 from combine.schedule.sites import DUE, Site
 from combine.services import MESSAGE_LINES
+from combine.urls import network_of
 from formats import jcf
 from formats.jcf import Job
 

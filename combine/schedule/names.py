@@ -11,7 +11,6 @@ import ipaddress
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 #: Look-ups under way at once.
 LOOKUPS = 50
@@ -38,18 +37,6 @@ def literal(host: str) -> str:
         return str(ipaddress.ip_address(host.strip("[]")))
     except ValueError:
         return ""
-
-
-@lru_cache(maxsize=65_536)
-def network_of(address: str) -> str:
-    """What counts as one address: an IPv4 address, or the /64 of an IPv6 one, which one machine may have whole."""
-    try:
-        value = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(value, ipaddress.IPv6Address):
-        return str(value.ipv4_mapped or ipaddress.IPv6Network((int(value) >> 64 << 64, 64)))
-    return address
 
 
 async def look_up(host: str, refusal: Callable[[str, str], str]) -> Answer:

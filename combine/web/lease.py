@@ -17,7 +17,7 @@ from functools import partial
 from typing import Protocol
 
 from combine.config import Settings
-from combine.urls import extension_of, host_of
+from combine.urls import extension_of, host_of, network_of
 from combine.web.addresses import Allowed
 from combine.web.fetch import Fetched, Fetcher
 from combine.web.gate import Permission, RobotsKeeper
@@ -113,7 +113,8 @@ class Spacing:
         return self._delay_s > 0 and not self._allowed.listed(host, address)
 
     async def ask(self, address: str, request: Callable[[], asyncio.Future[Fetched]]) -> Fetched:
-        """Make a request when it is the address's turn."""
+        """Make a request when it is the address's turn; addresses of one IPv6 /64 have one turn."""
+        address = network_of(address)
         async with self._turns.setdefault(address, asyncio.Lock()):
             await sleep_until(self._ended.get(address, 0.0) + self._delay_s)
             try:

@@ -18,10 +18,11 @@ from combine.schedule import names
 from combine.schedule.clock import epoch_of, system_clock, utc_text
 from combine.schedule.holders import Holders, start_time
 from combine.schedule.leases import Holder
-from combine.schedule.names import Answer, literal, look_up, network_of
+from combine.schedule.names import Answer, literal, look_up
 from combine.schedule.offers import REMEMBER_S, REMEMBERED, Offers
 from combine.schedule.rates import MINUTE_S, Rates
 from combine.services import MESSAGE_LINES
+from combine.urls import network_of
 from formats import jcf
 from formats.jcf import Job
 
