@@ -253,3 +253,12 @@ def test_any_bytes_are_a_page(body: bytes, content_type: str) -> None:
 def test_any_markup_is_a_page(markup: str) -> None:
     page = page_of("<a href=x>" + markup)
     assert all(link.url.startswith("http") for link in page.links)
+
+
+def test_queries_are_written_in_the_encoding_of_the_page() -> None:
+    page = "<a href='/é?q=é'>1</a><a href='?q=š'>2</a><a href='/x#é'>3</a>".encode("latin-1", "xmlcharrefreplace")
+    links = page_of(page, "Content-Type: text/html; charset=iso-8859-1").links
+    found = [link.url.removeprefix("http://example.org") for link in links]
+    assert ["/%C3%A9?q=%E9", "/dir/page.html?q=%9A", "/x"] == found
+    plain = page_of(b"see http://a.example/?\xe9", "Content-Type: text/plain; charset=iso-8859-1")
+    assert ["http://a.example/?%C3%A9"] == [link.url for link in plain.links]
