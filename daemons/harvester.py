@@ -17,6 +17,7 @@ import time
 from datetime import UTC, datetime
 
 from combine.channel import Channel, Context
+from combine.crashpoints import reached
 from combine.errors import CombineError
 from combine.events import Events
 from combine.ipc.client import AsyncClient
@@ -173,6 +174,7 @@ class Harvester:
 
     async def fetched(self, job: Job, fetched: Fetched, permission: Permission) -> None:
         """A job was asked for: its harvest goes into the batch; a failure is only told."""
+        reached("harvester.asked")
         self._documents += 1
         line = _line(job, permission).having(
             OUTCOME=fetched.outcome,

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
+from combine.crashpoints import reached
 from combine.errors import Rejected, RetryLater, WireError
 from combine.ipc.message import OK, REJECT, RETRY, Message, Reader, dump, message
 from combine.services import CALL_S, PROTOCOL, Service
@@ -285,6 +286,7 @@ class Server:
         if self._spoiled:
             self.spoil(self._spoiled)
             return
+        reached("daemon.changed")
         try:
             self.desk.commit()
         except (OSError, sqlite3.Error) as error:
@@ -296,6 +298,7 @@ class Server:
         if self._fault:
             log.warning("commits go through again")
             self._fault = ""
+        reached("daemon.committed")
         waiting, self._durable = self._durable, []
         answers, self._answers = self._answers, []
         for waiter in waiting:

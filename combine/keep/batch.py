@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from combine.config import Settings
+from combine.crashpoints import reached
 from combine.keep.home import Home
 from formats import hrf
 from formats.hrf import Harvest
@@ -80,10 +81,13 @@ class Sealed:
         Raises OSError: call it again later.
         """
         if not self._is_renamed:
+            reached("batch.written")
             self._make_durable()
+            reached("batch.synced")
             self.name = self.name or f"{boottime_ns():019d}-{this_boot()}-{self._slot}-{os.getpid()}"
             os.rename(self._path, self._home.spool_new / (self.name + SUFFIX))
             self._is_renamed = True
+            reached("batch.renamed")
         _sync_directory(self._home.spool_new)
         self.discard()
         return self.name

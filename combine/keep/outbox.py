@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from combine.crashpoints import reached
 from combine.errors import CombineError
 from combine.ipc.client import AsyncClient
 from combine.keep.batch import BatchWriter, Sealed
@@ -118,6 +119,7 @@ class Outbox:
             name = await self._publish(parcel.batch)
             for place in parcel.places:
                 parcel.lines[place] = parcel.lines[place].having(BATCH=name)
+            reached("batch.published")
         await self._send(parcel.lines)
 
     async def _publish(self, sealed: Sealed) -> str:
@@ -137,6 +139,7 @@ class Outbox:
             while True:
                 try:
                     await self._scheduler.call("DONE", part)
+                    reached("harvester.told")
                     break
                 except CombineError as error:
                     log.info("the scheduler is to hear of outcomes later reason=%s", error)

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from combine.crashpoints import reached
 from combine.keep import guilt
 from combine.keep.batch import SUFFIX, age_key, is_batch_name
 from combine.keep.batch import BatchWriter as BatchWriter
@@ -79,6 +80,7 @@ class Spool:
                 break
             target = own / (name + SUFFIX)
             if _rename(self._home.spool_new / (name + SUFFIX), target):
+                reached("batch.claimed")
                 claimed.append(Batch(name, target, slot, _day(target)))
         return claimed
 
@@ -115,6 +117,7 @@ class Spool:
             _rename(batch.path, self._home.raw / raw_place(batch))
         else:
             batch.path.unlink(missing_ok=True)
+        reached("batch.finished")
         self._mark_file(batch.name).unlink(missing_ok=True)
 
     def fail(self, batch: Batch, offset: int, length: int, reason: str) -> Path:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from combine.crashpoints import reached
 from combine.keep.home import Home
 from combine.urls import record_id
 from formats import wir
@@ -55,7 +56,9 @@ class WirStore:
         fresh = f"{self._tmp}{self._written}"
         try:
             _write_file(fresh, wir.dump(record))
+            reached("record.written")
             _rename(fresh, place)
+            reached("record.renamed")
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(fresh)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from combine.crashpoints import reached
 from combine.errors import RecordError, Rejected, RetryLater, WireError
 from combine.schedule import intake, names
 from combine.schedule.clock import epoch_of, utc_text
@@ -235,6 +236,7 @@ class Duties:
                 return
             # Its page is stored. A link to it will have it asked for again, which is better than to stop all others.
             log.error("idbd does not take a visit, it is left out result=%s reason=%s", rows[0].result, error)
+        reached("scheduler.remembered")
         self.frontier.told(rows)
 
     async def resolve(self) -> None:
