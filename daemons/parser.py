@@ -20,9 +20,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from combine import __version__
 from combine.channel import Channel, Context
+from combine.crashpoints import reached
 from combine.errors import CombineError
 from combine.events import Events
 from combine.ipc.client import Client, Reply
@@ -41,7 +43,12 @@ from combine.web.listing import Listing
 from formats import hrf, jcf
 from formats.hrf import Harvest
 from formats.jcf import Job, RecordError
-from formats.wir import Link
+from formats.wir import Link, Record
+
+T = TypeVar("T")
+
+#: A harvest of a batch: where it begins, its length, and what it is.
+Item = tuple[int, int, Harvest]
 
 log = logging.getLogger(__name__)
 
@@ -153,6 +160,7 @@ class Parser:
         data = batch.path.read_bytes()
         with self._spool.marks(batch) as marks:
             harvests = self._current(batch, list(self._scan(batch, data)))
+            reached("parser.current")
             for offset, length, harvest in harvests:
                 if offset in marks.condemned:
                     self._to_bad(batch, offset, length, harvest, "it killed three parsers")
@@ -166,7 +174,7 @@ class Parser:
         self._work.batches.append(batch)
         self._work.since = self._work.since or time.monotonic()
 
-    def _scan(self, batch: Batch, data: bytes) -> Iterator[tuple[int, int, Harvest]]:
+    def _scan(self, batch: Batch, data: bytes) -> Iterator[Item]:
         end = 0
         try:
             for offset, length, harvest in hrf.scan(data):
@@ -176,7 +184,7 @@ class Parser:
             log.error("a batch is damaged, its rest goes to bad batch=%s offset=%d fault=%s", batch.name, end, error)
             self._spool.fail(batch, end, -1, str(error))
 
-    def _current(self, batch: Batch, harvests: list[tuple[int, int, Harvest]]) -> list[tuple[int, int, Harvest]]:
+    def _current(self, batch: Batch, harvests: list[Item]) -> list[Item]:
         """Repeat DONE for the batch, and keep the harvests whose FETCH is still their row's."""
         lines = [
             jcf.job(
@@ -190,47 +198,63 @@ class Parser:
             current |= {line.fetch for line in self._scheduler.call("DONE", lines[start : start + MESSAGE_LINES])}
         return [item for item in harvests if item[2].job.fetch in current]
 
-    def _harvests(self, batch: Batch, harvests: list[tuple[int, int, Harvest]], marks: Marks, alone: bool) -> None:
+    def _harvests(self, batch: Batch, harvests: list[Item], marks: Marks, alone: bool) -> None:
         """Learn from harvests, ask idbd, write the records, offer the links; in this order."""
         lessons, listings = [], []
-        for offset, length, harvest in harvests:
-            marks.at(offset, alone=alone)
-            learned = self._learn(batch, offset, length, harvest)
+        for item in harvests:
+            marks.at(item[0], alone=alone)
+            _limit_cpu(self._settings.page.cpu_s)
+            learned = self._guarded(batch, item, partial(self._learn, batch, item))
             if isinstance(learned, Listing):
                 listings.append(learned)
             elif learned is not None:
-                lessons.append(learned)
+                lessons.append((item, learned))
             if not self._channel.answer_pings() or self._should_stop:
                 marks.clear()
                 raise Stopped
         marks.clear()
         _limit_cpu(None)
-        answers = self._ask([lesson.question for lesson in lessons if lesson.question is not None])
-        now = time.time()
-        settled = [lesson.settle(answers.get(lesson.url), now, __version__) for lesson in lessons]
-        for lesson in settled:
-            self._keep(lesson)
-        most = self._settings.scheduler.links_page
-        self._offers.send((lesson.harvest.job, targets(lesson.harvest.job, lesson.links, most)) for lesson in settled)
-        self._work.lines += [lesson.stored() for lesson in settled]
+        answers = self._ask([lesson.question for _, lesson in lessons if lesson.question is not None])
+        settled = []
+        for item, lesson in lessons:
+            marks.at(item[0], alone=alone)
+            kept = self._guarded(batch, item, partial(self._keep, lesson, answers.get(lesson.url)))
+            settled += [kept] if kept is not None else []
+        marks.clear()
+        reached("parser.kept")
+        self._offers.send((lesson.harvest.job, found) for lesson, found in settled)
+        reached("parser.offered")
+        self._work.lines += [lesson.stored() for lesson, _ in settled]
         for found in listings:
             self._offers.send_jobs(found.offers)
             self._work.lines.append(found.stored)
 
-    def _learn(self, batch: Batch, offset: int, length: int, harvest: Harvest) -> Lesson | Listing | None:
-        """Read one harvest, within the limits of a page; one that raises goes to bad at once."""
-        raw = (raw_place(batch), offset, length) if self._settings.keep.raw != "none" else ("", 0, 0)
-        self._documents += 1
-        _limit_cpu(self._settings.page.cpu_s)
+    def _guarded(self, batch: Batch, item: Item, step: Callable[[], T]) -> T | None:
+        """Do a step of one page; a page that raises goes to bad at once, and is None."""
         try:
-            if harvest.job.kind == "sitemap":
-                return self._read_sitemap(harvest)
-            return learn(harvest, raw, self._store.get, self._settings.page, self._settings.agent.name)
+            return step()
         except OSError:
             raise
         except Exception as error:
-            log.exception("%s: a page could not be parsed", record_id(harvest.job.url))
-            self._to_bad(batch, offset, length, harvest, f"{type(error).__name__}: {error}")
+            log.exception("%s: a page could not be parsed", record_id(item[2].job.url))
+            self._to_bad(batch, *item, f"{type(error).__name__}: {error}")
+            return None
+
+    def _learn(self, batch: Batch, item: Item) -> Lesson | Listing:
+        """Read one harvest, within the limits of a page."""
+        offset, length, harvest = item
+        raw = (raw_place(batch), offset, length) if self._settings.keep.raw != "none" else ("", 0, 0)
+        self._documents += 1
+        if harvest.job.kind == "sitemap":
+            return self._read_sitemap(harvest)
+        return learn(harvest, raw, self._standing, self._settings.page, self._settings.agent.name)
+
+    def _standing(self, url: str) -> Record | None:
+        """The record that a page has; a damaged one (a power loss may leave an empty file) is none: it is made anew."""
+        try:
+            return self._store.get(url)
+        except RecordError as error:
+            log.warning("a record is damaged, it counts as none: %s", error)
             return None
 
     def _read_sitemap(self, harvest: Harvest) -> Listing:
@@ -256,12 +280,16 @@ class Parser:
             answers |= {line.url: line for line in reply}
         return answers
 
-    def _keep(self, lesson: Lesson) -> None:
+    def _keep(self, lesson: Lesson, answer: Job | None) -> tuple[Lesson, dict[str, str]]:
+        """Decide what becomes of a page's record, and do it; gives the lesson, and what its page leads to."""
+        lesson = lesson.settle(answer, time.time(), __version__)
+        found = targets(lesson.harvest.job, lesson.links, self._settings.scheduler.links_page)
         if lesson.action == WRITE and lesson.record is not None:
             self._store.put(lesson.record)
         elif lesson.action == REMOVE:
             self._store.delete(record_id(lesson.url))
         self._events.event("stored", URL=lesson.url, OUTCOME=lesson.outcome, REASON=lesson.reason or None)
+        return lesson, found
 
     def _add(self, lines: list[bytes]) -> None:
         reply: Reply = self._scheduler.call("ADD", lines)
@@ -277,10 +305,12 @@ class Parser:
         if not (work.batches or work.leases or work.lines):
             return
         self._store.sync()
+        reached("parser.synced")
         self._channel.answer_pings()
         while work.lines:
             self._scheduler.call("STORED", work.lines[: MESSAGE_LINES // 2])
             del work.lines[: MESSAGE_LINES // 2]
+        reached("parser.stored")
         while work.batches:
             self._spool.finish(work.batches[0], raw=self._settings.keep.raw != "none")
             del work.batches[0]
@@ -314,7 +344,7 @@ class Parser:
     def _offer_again(self, jobs: list[Job]) -> None:
         offered = []
         for job in jobs:
-            record = self._store.get(job.url)
+            record = self._standing(job.url)
             links = links_of(record, bool(job.get("REQUISITES"))) if record is not None else []
             if job.get("TO"):
                 links = [Link("redirect", job.get("TO"), "", "")]
