@@ -140,7 +140,7 @@ class Intake:
 
     def _sort(self, line: Job, offer: Offer, is_due: bool) -> None:
         frontier = self._frontier
-        url = normalise(line.url, frontier.settings.scheduler.url_bytes)
+        url = normalise(line.url, frontier.settings.scheduler.url_bytes, frontier.settings.urls.options())
         if line.kind == "robots":
             self._errand(url, line, offer)
             return

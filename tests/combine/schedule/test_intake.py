@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from combine.config import Urls
 from combine.errors import RetryLater
 from combine.schedule.clock import utc_text
 from combine.schedule.exclusions import read_exclusions
@@ -367,3 +369,9 @@ def test_a_robots_job_wakes_a_parked_site() -> None:
     assert [] == world.take()
     world.add(errand())
     assert ["robots"] == [job.kind for job in world.take()]
+
+
+def test_offered_urls_are_cleaned_as_the_settings_say(world: World) -> None:
+    world.frontier.settings = replace(world.frontier.settings, urls=Urls(single_slashes=True))
+    world.seed("http://a.example//b//c")
+    assert ["http://a.example/b/c"] == [job.url for job in world.take()]
