@@ -73,7 +73,9 @@ class Attempt:
         self.permission = permission
         self.facts.append(("robots", f"robots.txt forbids {job.url} to {self.agent}"))
 
-    def unasked(self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "") -> None:
+    def unasked(
+        self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "", permission: Permission | None = None
+    ) -> None:
         """The page was not asked for."""
         if reason:
             self.code = EXIT_TRY_LATER
