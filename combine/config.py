@@ -3,6 +3,8 @@
 A setting is written `section.key`; sections are the dataclasses below. An unknown section or key is refused by name
 with the nearest known one, a value of the wrong type with what is allowed. `--set section.key=value` on a command
 line wins over the file. This module reads one file and does no other I/O.
+
+Size: every default stands here once, with its unit and its reason.
 Size: every setting stands here, so that there is one place to look for it.
 """
 
@@ -115,6 +117,9 @@ class Scheduler:
     take_wait_s: float = 20.0  # the historical wait of a harvester for a job
     name_s: float = 300.0  # a looked-up address is good for so long
     revisit_s: float = 30 * DAY_S  # the historical 30 days
+    revisit: str = "fixed"  # or adaptive: sooner where a page changed, later where it did not
+    revisit_least_s: float = DAY_S  # adaptive: never sooner
+    revisit_most_s: float = 180 * DAY_S  # adaptive: never later
     gone_again_s: float = DAY_S  # a first 404 is looked at again after this
     sitemap_s: float = DAY_S  # a sitemap is read again after this, and no page sooner for what one says of it
     sitemap_levels: int = 3  # sitemaps that sitemaps name
@@ -180,6 +185,7 @@ class Page:
     depth: int = 512  # of nested elements
     memory_bytes: int = 1 * GIB  # of one parser
     cpu_s: int = 30  # of a parser for one page
+    canonical: str = "record"  # or honour: a page that names another as its canonical one has no record
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +235,14 @@ class Settings:
         """The first rule that covers a host."""
         return next((rule for rule in self.site if rule.covers(host)), None)
 
+
+#: Settings that are one of two words.
+CHOICES = {
+    "politeness.mode": ("fixed", "auto"),
+    "scheduler.revisit": ("fixed", "adaptive"),
+    "page.canonical": ("record", "honour"),
+    "keep.raw": ("hrf", "none"),
+}
 
 SECTIONS: dict[str, type] = {
     section.name: get_type_hints(Settings)[section.name]
@@ -296,11 +310,12 @@ def known_keys() -> list[tuple[str, str, Any]]:
 
 
 def _check_meaning(settings: Settings, path: Path) -> None:
-    if settings.politeness.mode not in ("fixed", "auto"):
-        raise ConfigError(f'{path}: politeness.mode is "fixed" or "auto", not "{settings.politeness.mode}"')
+    for name, (one, other) in CHOICES.items():
+        section, _, key = name.partition(".")
+        value = getattr(getattr(settings, section), key)
+        if value not in (one, other):
+            raise ConfigError(f'{path}: {name} is "{one}" or "{other}", not "{value}"')
     _check_urls(settings.urls, path)
-    if settings.keep.raw not in ("hrf", "none"):
-        raise ConfigError(f'{path}: keep.raw is "hrf" or "none", not "{settings.keep.raw}"')
     if not re.fullmatch(r"[A-Za-z_-]+", settings.agent.name):
         raise ConfigError(f'{path}: agent.name is a product token (letters, - and _), not "{settings.agent.name}"')
     for text in (settings.agent.url, settings.agent.email):

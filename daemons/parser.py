@@ -214,6 +214,8 @@ class Parser:
                 raise Stopped
         marks.clear()
         _limit_cpu(None)
+        if self._settings.page.canonical == "honour":
+            lessons = [(item, lesson.yielding() if self._yields(lesson) else lesson) for item, lesson in lessons]
         answers = self._ask([lesson.question for _, lesson in lessons if lesson.question is not None])
         settled = []
         for item, lesson in lessons:
@@ -228,6 +230,18 @@ class Parser:
         for found in listings:
             self._offers.send_jobs(found.offers)
             self._work.lines.append(found.stored)
+
+    def _yields(self, lesson: Lesson) -> bool:
+        """Whether a page's canonical URL is another one in scope, that does not lead back here; it is then offered."""
+        if not lesson.canonical:
+            return False
+        for visit in self._idbd.call("LOOKUP", [jcf.job(URL=lesson.canonical)]):
+            if visit.get("TO") == lesson.url:
+                return False
+        job = lesson.harvest.job
+        kept = {name: job.get(name) or None for name in ("SEED", "TAG", "SINCE", "DEPTH")}
+        reply = self._scheduler.call("ADD", [jcf.job(URL=lesson.canonical, VIA=job.url, **kept)])
+        return "outside=0 refused=0" in reply.text
 
     def _guarded(self, batch: Batch, item: Item, step: Callable[[], T]) -> T | None:
         """Do a step of one page; a page that raises goes to bad at once, and is None."""

@@ -73,6 +73,7 @@ PARAMETERS: dict[str, str] = {
     "SIZE": "bytes of the body as received",
     "BATCH": "name of the batch file that holds the harvest",
     "DUE": "when the URL is next due, UTC; in an answer of STAT, the sites that are due",
+    "EVERY": "in a visit: seconds between two visits, where they follow how often the page changes",
     "DIGEST": "digest of the visible text",
     "ROBOTS": "changed: a new robots.txt differs from the last",
     "TO": "target of a redirect",

@@ -29,6 +29,9 @@ FOLLOWED = frozenset({"a", "area", "frame", "iframe", "redirect", "refresh", "si
 #: The kind of link under which images, styles and scripts are offered.
 REQUISITE = "requisite"
 
+#: Why a page that came counts as a redirect.
+CANONICAL = "canonical"
+
 WRITE = "write"
 
 
@@ -51,7 +54,7 @@ class Lesson:
     @property
     def links(self) -> list[Link]:
         """The links to offer: those of the page, or of the record that still holds, or a redirect's target."""
-        if self.target:
+        if self.target and self.reason != CANONICAL:
             return [Link("redirect", self.target, "", "")]
         has_requisites = bool(self.harvest.job.get("REQUISITES"))
         if self.outcome == "not-modified" and self.previous is not None:
@@ -74,12 +77,26 @@ class Lesson:
         sights = sights_of(self.previous)
         if not self._is_repeated():
             sights = sights.again(self.outcome, _epoch(self.harvest.fetched[:19] + "Z"))
-        becomes = fate(self.outcome, self.harvest.status, self.reason == "noindex", sights, now)
+        status = 301 if self.reason == CANONICAL else self.harvest.status
+        becomes = fate(self.outcome, status, self.reason == "noindex", sights, now)
         if becomes == REMOVE and answer is not None and answer.get("HOLD"):
             becomes = STALE
         if becomes == STALE:
             return replace(self, action=WRITE, record=records.stale(self.previous, sights, self.harvest))
         return replace(self, action=becomes)
+
+    @property
+    def canonical(self) -> str:
+        """The other URL, normalised, that a page names as its canonical one; "" where there is none."""
+        if self.outcome != "ok" or self.page is None or not self.page.canonical:
+            return ""
+        target = _normal(self.page.canonical)
+        return target if target != self.url else ""
+
+    def yielding(self) -> Lesson:
+        """The same lesson where the canonical URL is taken for this one: it has no record, and leads there."""
+        question = jcf.job(URL=self.url, OUTCOME="redirect") if self.previous is not None else None
+        return replace(self, outcome="redirect", reason=CANONICAL, target=self.canonical, question=question)
 
     def _is_repeated(self) -> bool:
         """Whether a parser that died meanwhile has counted this very sight."""

@@ -18,7 +18,8 @@ from pathlib import Path
 from combine.config import Settings
 from combine.schedule.clock import epoch_of, utc_text
 from combine.schedule.politeness import DAY_S
-from combine.urls import host_of, site_of
+from combine.schedule.revisit import interval, next_due
+from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
 
@@ -312,6 +313,7 @@ def merged(old: Job | None, news: Job, now: float, settings: Settings) -> Job:
         "REASON": news.get("REASON"),
         "LAST": last,
         "DUE": utc_text(next_due(old, news, now, settings)),
+        "EVERY": f"{interval(old, news, settings):.0f}" if settings.scheduler.revisit == "adaptive" else "",
         "TO": news.get("TO"),
         "RECORD": "1" if has_record else "",
         "SEED": news.get("SEED") or (old.get("SEED") if old else ""),
@@ -331,17 +333,6 @@ def gone_since(old: Job | None, news: Job, last: str) -> str:
     if news.get("OUTCOME") != "gone":
         return ""
     return (old.get("GONE") if old else "") or last
-
-
-def next_due(old: Job | None, news: Job, now: float, settings: Settings) -> float:
-    """When to ask again, in epoch seconds: the revisit interval; a first 404 again after a day, a sitemap, too."""
-    if news.kind == "sitemap":
-        return now + settings.scheduler.sitemap_s
-    first_gone = news.get("OUTCOME") == "gone" and news.get("STATUS") != "410" and not (old and old.get("GONE"))
-    if first_gone:
-        return now + settings.scheduler.gone_again_s
-    rule = settings.site_rule(host_of(news.url)) if settings.site else None
-    return now + (settings.scheduler.revisit_s if rule is None or rule.revisit_s is None else rule.revisit_s)
 
 
 def scopes_of(text: str) -> dict[str, float]:
