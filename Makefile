@@ -4,7 +4,7 @@ RUN := .venv/bin
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := combine daemons formats tests bench docs
 
-.PHONY: help install develop harvest test check lint format types docs bench bench-steps clean
+.PHONY: help install develop harvest test check lint format types docs bench bench-peers bench-scale bench-harvesters bench-steps clean
 
 help: ## print these words
 	@sed -n 's/^\([a-z-]*\):.*## /make \1: /p' Makefile
@@ -39,6 +39,12 @@ docs: .venv/.installed ## write the generated tables of docs/ anew
 
 bench: .venv/.installed ## pages/s and CPU ms per page of each process, on a synthetic web; ARGS="--pages 1000 …"
 	$(RUN)/python -m bench.measure $(ARGS)
+
+bench-peers: .venv/.installed ## the same work by Combine and by its peers, in turns; ARGS="--runs 1 --only floor …"
+	$(RUN)/python -m bench.compare $(ARGS)
+
+bench-scale: .venv/.installed ## what a link and a job cost with 1 and 5 million known URLs; ARGS="--millions 1 10 20"
+	$(RUN)/python -m bench.scale $(ARGS)
 
 bench-steps: .venv/.developed ## µs of our own functions, one by one
 	$(RUN)/python -m bench.steps
