@@ -121,8 +121,7 @@ class Board:
             return site
         site = self._read_site("name = ?", name)
         if site is None and create:
-            self.rows.change("INSERT INTO site(name) VALUES (?)", name)
-            site = self._read_site("name = ?", name)
+            site = Site(self.rows.insert_site(name), name)
         if site is not None:
             self.sites.enter(site)
         return site

@@ -241,8 +241,7 @@ class Intake:
         frontier = self._frontier
         again: dict[tuple[str, int], list[Candidate]] = {}
         for key, candidates in offer.unknown.items():
-            site = frontier.site_named(key[0])
-            if site is not None and frontier.gone.get((site.id, key[1]), 0) > offer.asked:
+            if self._went_since(key, offer.asked):
                 again[key] = candidates
                 continue
             for candidate in candidates:
@@ -253,14 +252,15 @@ class Intake:
                     self._admit(candidate, visits.get((candidate.kind, candidate.url)), offer)
         offer.unknown, offer.asked = again, frontier.went
 
+    def _went_since(self, key: tuple[str, int], asked: int) -> bool:
+        """Whether a row with this key went after idbd was asked."""
+        site = self._frontier.site_named(key[0]) if self._frontier.gone else None
+        return site is not None and self._frontier.gone.get((site.id, key[1]), 0) > asked
+
     def _row(self, candidate: Candidate) -> Row | None:
-        site = self._frontier.site_named(site_of(candidate.url))
-        if site is None:
-            return None
-        row = self._frontier.rows.find(site.id, candidate.key)
-        if row is None:
-            self._frontier.settle(site)
-        return row
+        # A site with rows is in memory, so most of what is known costs no look at the disk here.
+        site = self._frontier.sites.by_name.get(site_of(candidate.url))
+        return self._frontier.rows.find(site.id, candidate.key) if site is not None else None
 
     def _admit(self, candidate: Candidate, visit: Job | None, offer: Offer) -> None:
         frontier, seed = self._frontier, candidate.seed

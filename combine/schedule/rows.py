@@ -175,6 +175,11 @@ class Rows:
         statement = "INSERT INTO job(site, h, state, kind, prio, depth, seed, since, line) VALUES (?,?,0,?,?,?,?,?,?)"
         return int(self.db.execute(statement, (site, h, kind, prio, depth, seed, since, line)).lastrowid or 0)
 
+    def insert_site(self, name: str) -> int:
+        """A new site; gives its number."""
+        self.begin()
+        return int(self.db.execute("INSERT INTO site(name) VALUES (?)", (name,)).lastrowid or 0)
+
     def ready(self, site: int, count: int, spent: set[str]) -> list[Row]:
         """The next jobs of a site whose runs' budgets are not spent: by priority, then breadth first, then age."""
         where = "state = 0 AND kind <> 'relink' AND site = ?"
