@@ -38,13 +38,16 @@ docs: .venv/.installed ## write the generated tables of docs/ anew
 	$(RUN)/python -m docs.settings
 
 bench: .venv/.installed ## pages/s and CPU ms per page of each process, on a synthetic web; ARGS="--pages 1000 …"
-	$(RUN)/python -m bench.measure $(ARGS)
+	$(RUN)/python -m bench.measure --pages 10000 --runs 3 $(ARGS)
 
 bench-peers: .venv/.installed ## the same work by Combine and by its peers, in turns; ARGS="--runs 1 --only floor …"
 	$(RUN)/python -m bench.compare $(ARGS)
 
 bench-scale: .venv/.installed ## what a link and a job cost with 1 and 5 million known URLs; ARGS="--millions 1 10 20"
 	$(RUN)/python -m bench.scale $(ARGS)
+
+bench-harvesters: .venv/.installed ## pages/s by the number of harvesters, where the web answers after 200 ms
+	$(RUN)/python -m bench.harvesters $(ARGS)
 
 bench-steps: .venv/.developed ## µs of our own functions, one by one
 	$(RUN)/python -m bench.steps

@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.processes import Watch, adopt_orphans, cpu_of
+from combine.config import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 COMBINE = Path(sys.executable).parent / "combine"
@@ -41,6 +43,7 @@ SETTINGS = """\
 [harvest]
 allow_private = ["127.0.0.0/8"]
 workers = {harvesters}
+sites = {sites}
 
 [page]
 workers = {parsers}
@@ -85,7 +88,7 @@ def make_home(options: argparse.Namespace, web: Web) -> Path:
     """A fresh home with its settings, and the seeds beside it."""
     home = Path(tempfile.mkdtemp(prefix="combine-bench-")) / "home"
     subprocess.run([COMBINE, "init", str(home)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    (home / "combine.toml").write_text(SETTINGS.format(harvesters=options.harvesters, parsers=options.parsers))
+    (home / "combine.toml").write_text(SETTINGS.format(**vars(options)))
     (home.parent / "seeds").write_text("".join(f"{seed}\n" for seed in web.seeds))
     return home
 
@@ -164,9 +167,19 @@ def main() -> int:
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer of the web")
     parser.add_argument("--harvesters", type=int, default=1)
     parser.add_argument("--parsers", type=int, default=2)
+    parser.add_argument("--sites", type=int, default=Settings().harvest.sites, help="leased sites a harvester")
+    parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "out")
     options = parser.parse_args()
     adopt_orphans()
+    runs = [run(options) for _ in range(options.runs)]
+    if options.runs > 1:
+        show_medians(runs)
+    return 1 if any(figures["records"] != figures["pages"] for figures in runs) else 0
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """One harvest, its table and its file."""
     with served(options) as web:
         home = make_home(options, web)
         watch, wall_s = harvest(home, web)
@@ -178,8 +191,15 @@ def main() -> int:
     print(f"{out}; the home is left in {home}: remove it later than five minutes before the next run", file=sys.stderr)
     if figures["records"] != figures["pages"]:
         print(f"WRONG: {figures['records']} records of {figures['pages']} pages", file=sys.stderr)
-        return 1
-    return 0
+    return figures
+
+
+def show_medians(runs: list[dict[str, Any]]) -> None:
+    """Print the median and the range of the runs."""
+    print(f"\n{len(runs)} runs{'median':>16}{'least':>12}{'most':>12}")
+    for name in ("cpu_ms_page", "pages_s", "wall_s", "peak_anonymous_bytes", "written_bytes"):
+        values = [figures[name] for figures in runs]
+        print(f"{name:<20}{statistics.median(values):>14,.2f}{min(values):>12,.2f}{max(values):>12,.2f}")
 
 
 if __name__ == "__main__":

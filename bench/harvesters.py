@@ -1,0 +1,69 @@
+"""harvesters: pages a second by how many harvesters there are, each held to five sites, and by one without that hold.
+
+    python -m bench.harvesters [--pages 4000] [--hosts 100] [--latency 0.2] [--counts 1 2 5 10 20]
+
+The web answers after 200 ms, so one harvester on five sites can have 25 pages/s at most, and one on all hundred 500. Each
+count is a harvest of its own, with so many pages that it lasts about as long as the others. What Combine had in 2011 is
+shown beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.measure import ROOT
+
+#: Pages a second of the historical Combine, by harvesters, as a multiple of one.
+HISTORICAL = {1: 1.0, 2: 2.0, 5: 4.8, 10: 8.2, 20: 11.0}
+
+HELD_SITES = 5
+
+
+def measured(options: argparse.Namespace, harvesters: int, sites: int, pages: int) -> dict[str, Any]:
+    """The figures of one harvest."""
+    with tempfile.TemporaryDirectory(prefix="combine-out-") as out:
+        words = [sys.executable, "-m", "bench.measure", "--out", out, "--pages", str(pages)]
+        words += ["--hosts", str(options.hosts), "--latency", str(options.latency)]
+        words += ["--harvesters", str(harvesters), "--sites", str(sites)]
+        subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        figures: dict[str, Any] = json.loads(next(Path(out).iterdir()).read_text())
+    return figures
+
+
+def main() -> int:
+    """Measure each count, and print the table."""
+    parser = argparse.ArgumentParser(description="Pages a second by the number of harvesters.")
+    parser.add_argument("--pages", type=int, default=4_000, help="of the run with most harvesters")
+    parser.add_argument("--hosts", type=int, default=100)
+    parser.add_argument("--latency", type=float, default=0.2, help="seconds before each answer of the web")
+    parser.add_argument("--counts", type=int, nargs="+", default=[1, 2, 5, 10, 20])
+    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "out")
+    options = parser.parse_args()
+    most = max(options.counts)
+    rows: list[dict[str, Any]] = []
+    print(f"{'harvesters':>10}{'sites each':>12}{'pages/s':>10}{'times':>8}{'historical':>12}{'CPU ms a page':>15}")
+    for count, sites in [*((count, HELD_SITES) for count in options.counts), (1, options.hosts)]:
+        pages = options.pages * min(count * sites, options.hosts) // min(most * HELD_SITES, options.hosts)
+        figures = measured(options, count, sites, max(pages, options.hosts))
+        rows.append({"harvesters": count, "sites": sites, **figures})
+        times = figures["pages_s"] / rows[0]["pages_s"]
+        historical = HISTORICAL.get(count, "") if sites == HELD_SITES else ""
+        print(
+            f"{count:>10}{sites:>12}{figures['pages_s']:>10.0f}{times:>8.1f}{historical:>12}"
+            f"{figures['cpu_ms_page']:>15.2f}",
+            flush=True,
+        )
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / time.strftime("harvesters-%Y%m%d-%H%M%S.json")).write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
