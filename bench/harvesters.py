@@ -2,9 +2,9 @@
 
     python -m bench.harvesters [--pages 4000] [--hosts 100] [--latency 0.2] [--counts 1 2 5 10 20]
 
-The web answers after 200 ms, so one harvester on five sites can have 25 pages/s at most, and one on all hundred 500. Each
-count is a harvest of its own, with so many pages that it lasts about as long as the others. What Combine had in 2011 is
-shown beside it.
+The web answers after 200 ms, so one harvester on five sites can have 25 pages/s at most, and one on all hundred 500.
+Each count is a harvest of its own, with so many pages that it lasts about as long as the others. What Combine had in
+2011 is shown beside it.
 """
 
 from __future__ import annotations
