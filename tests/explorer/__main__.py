@@ -1,0 +1,42 @@
+"""Explore at length: `python -m tests.explorer`, or one search by its limits: `… KILLS POWERS MESSAGES ROUNDS 2 2 page`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import closing
+
+from tests.explorer.model import Limits, Model
+from tests.explorer.search import explore
+
+#: From seconds to half an hour, and up to 8 GiB, in this order.
+LONG = (
+    Limits(2, 0, 0, 1, 1, 1, "page"),
+    Limits(1, 1, 1, 1, 1, 1, "page"),
+    Limits(2, 1, 0, 0, 2, 2, "page"),
+    Limits(0, 0, 1, 1),
+    Limits(1, 0, 1, 0),
+    Limits(1, 0, 0, 1, 1, 1),
+    Limits(0, 1, 0, 1, 1, 1),
+    Limits(2, 0, 0, 0),
+    Limits(1, 1, 0, 0),
+    Limits(2, 1, 1, 1, 1, 1, "page"),
+    Limits(1, 0, 0, 1),
+)
+
+
+def main(words: list[str]) -> int:
+    """Search; 1 if something is broken."""
+    chosen = (Limits(*map(int, words[:6]), *words[6:7]),) if words else LONG  # type: ignore[arg-type]
+    is_clean = True
+    for limits in chosen:
+        began = time.monotonic()
+        with closing(Model(limits)) as model:
+            found = explore(model, most=20_000_000)
+        print(f"{limits}: {found} ({time.monotonic() - began:.0f} s)", flush=True)
+        is_clean &= not found.broken
+    return 0 if is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

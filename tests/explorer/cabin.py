@@ -1,0 +1,420 @@
+"""The real scheduler and the real idbd as pure functions: a state and an operation give a state and an answer.
+
+Their databases are small here, so a state is the rows of all tables (and the little that the scheduler knows beyond
+them: the offers that wait for idbd). An operation puts a state back, runs the real code, commits, and reads the rows
+again. States have numbers, and what was run once is remembered: however many ways lead to a state of the whole system,
+the real code runs once for each state of the scheduler and each message to it.
+
+Time: the boot clock always reads `NOW`, and when time passes the times in the rows become smaller, so that two states
+that differ by their age only are one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from combine.config import Agent, Politeness, Scheduler, Settings
+from combine.schedule.duties import LOST_S, Duties, Outside
+from combine.schedule.intake import Offer
+from combine.schedule.leases import Holder
+from combine.schedule.rows import FETCHED, QUEUED, STORED, Row
+from formats import jcf
+from formats.jcf import Job
+from tests.combine.schedule.world import NOON, FakeClock, World, always, at_once
+
+NOW = 1000.0
+
+#: Seconds between two requests to the site, and the time of a lease: two jobs fit in.
+DELAY, LEASE_S = 10.0, 20.0
+
+#: When the forced round begins: all that was asked before is older.
+ROUND_S = 10.0
+
+SETTINGS = Settings(
+    agent=Agent(url="https://example.org/us", email="us@example.org"),
+    politeness=Politeness(margin_s=0.0),
+    scheduler=replace(Scheduler(), lease_s=LEASE_S, lease_grace_s=0.0, standing=False),
+)
+
+_CABIN = ("meta", "site", "scope", "seed", "budget", "lease", "job")
+_IDB = ("site", "visit", "digest", "turned", "held", "count")
+
+#: What of a table counts in boot time: the column, and how far in the past it still matters.
+_TIMES = {"site": {"next": 0.0, "blocked": 0.0}, "lease": {"until": 1.0}, "job": {"later": 0.0, "at": LOST_S + 1.0}}
+
+#: What has no bearing on what may happen here: counts of the day, and who had a site last, of two who are alike.
+_IDLE = {"site": {"day": 0, "requests": 0, "bytes": 0, "holder": "", "rest": DELAY}}
+
+Rows = tuple[tuple[tuple[Any, ...], ...], ...]
+Answer = tuple[str, ...]
+
+
+class Tables:
+    """The rows of some tables of a database, to be read and put back."""
+
+    def __init__(self, db: Any, names: Iterable[str]) -> None:
+        self._db = db
+        self.columns = {name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in names}
+
+    def dump(self) -> Rows:
+        return tuple(self._rows(name) for name in self.columns)
+
+    def _rows(self, name: str) -> tuple[tuple[Any, ...], ...]:
+        rows = tuple(self._db.execute(f"SELECT * FROM {name}"))
+        idle = _IDLE.get(name)
+        if idle is None:
+            return rows
+        names = self.columns[name]
+        return tuple(tuple(idle.get(column, value) for column, value in zip(names, row, strict=True)) for row in rows)
+
+    def load(self, rows: Rows) -> None:
+        self._db.execute("BEGIN")
+        for (name, columns), content in zip(self.columns.items(), rows, strict=True):
+            self._db.execute(f"DELETE FROM {name}")
+            if content:
+                self._db.executemany(f"INSERT INTO {name} VALUES ({','.join('?' * len(columns))})", content)
+        self._db.execute("COMMIT")
+
+
+class Silent:
+    """What the duties ask of a server: nothing here, since each operation is committed at its end."""
+
+    def commit_soon(self) -> None:
+        """Nothing to do."""
+
+
+class Cabin:
+    """The scheduler, as a function."""
+
+    def __init__(self) -> None:
+        self.world = World(SETTINGS, always)
+        self.clock: FakeClock = self.world.clock
+        self.batches: set[str] = set()
+        outside = Outside(lambda: self.batches, lambda: "", lambda host, address: "")
+        self.duties = Duties(self.world.frontier, None, outside, Silent(), None)  # type: ignore[arg-type]
+        self._tables = Tables(self.world.rows.db, _CABIN)
+        self._states: dict[tuple[Rows, Any], int] = {}
+        self._rows: list[tuple[Rows, Any]] = []
+        self._offers: dict[str, int] = {}
+        self._offer_of: list[Offer] = []
+        self._memory: dict[Any, tuple[int, Any]] = {}
+        self._tables_of: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        self.takes_from_the_living = False
+
+    def close(self) -> None:
+        self.world.close()
+
+    # States ------------------------------------------------------------------------------------------------------
+
+    def start(self, *seeds: Job) -> int:
+        """The state in which some seeds were added and nothing was done yet."""
+        for seed in seeds:
+            self.world.add(seed)
+        return self._read()
+
+    def _read(self) -> int:
+        frontier = self.world.frontier
+        if not frontier.offers:
+            frontier.went = 0
+        state = (self._tables.dump(), (frontier.offers, frontier.went, tuple(sorted(frontier.gone.items()))))
+        number = self._states.get(state)
+        if number is None:
+            self.world.check()
+            number = self._states[state] = len(self._rows)
+            self._rows.append(state)
+        return number
+
+    def _put_back(self, number: int) -> None:
+        rows, (offers, went, gone) = self._rows[number]
+        self._tables.load(rows)
+        frontier = self.world.frontier
+        self.clock.boot_id = frontier.rows.meta("boot")
+        frontier.load()
+        frontier.offers, frontier.went, frontier.gone = offers, went, dict(gone)
+        self.world.resolve()
+
+    def _run(self, number: int, words: tuple[Any, ...], step: Callable[[], Any]) -> tuple[int, Any]:
+        known = self._memory.get((number, words))
+        if known is None:
+            self._put_back(number)
+            answer = step()
+            self.world.frontier.rows.commit()
+            known = self._memory[number, words] = (self._read(), answer)
+        return known
+
+    def table(self, number: int, name: str) -> list[dict[str, Any]]:
+        """A table's rows in a state."""
+        known = self._tables_of.get((number, name))
+        if known is None:
+            columns, content = self._tables.columns[name], self._rows[number][0][_CABIN.index(name)]
+            known = [dict(zip(columns, row, strict=True)) for row in content]
+            self._tables_of[number, name] = known
+        return known
+
+    # Time --------------------------------------------------------------------------------------------------------
+
+    def later(self, number: int, seconds: float) -> int:
+        """The state after some seconds in which nothing happened."""
+        rows, rest = self._rows[number]
+        moved = []
+        for (name, columns), content in zip(self._tables.columns.items(), rows, strict=True):
+            times = _TIMES.get(name)
+            if times:
+                content = tuple(
+                    tuple(
+                        max(value - seconds, NOW - times[column]) if column in times and value else value
+                        for column, value in zip(columns, row, strict=True)
+                    )
+                    for row in content
+                )
+            moved.append(content)
+        state = (tuple(moved), rest)
+        if state not in self._states:
+            self._states[state] = len(self._rows)
+            self._rows.append(state)
+        return self._states[state]
+
+    def waits(self, number: int, is_held: Callable[[Holder], bool], batches: set[str]) -> list[float]:
+        """The seconds until what time alone brings: a site's rest is over, a held lease is, a batch counts as lost."""
+        is_wanted = any(row["state"] == QUEUED and row["kind"] == "page" for row in self.table(number, "job"))
+        is_free = not any(lease["site"] for lease in self.table(number, "lease"))
+        found = [row["next"] - NOW for row in self.table(number, "site") if is_wanted and is_free]
+        found += [
+            lease["until"] - NOW + 0.5
+            for lease in self.table(number, "lease")
+            if is_held(Holder(lease["pid"], lease["start"]))
+        ]
+        found += [
+            row["at"] + LOST_S - NOW + 0.5
+            for row in self.table(number, "job")
+            if row["state"] == FETCHED and row["batch"] not in batches
+        ]
+        return [wait for wait in found if wait > 0]
+
+    # Verbs and duties --------------------------------------------------------------------------------------------
+
+    def take(self, number: int, holder: Holder, held: tuple[int, ...], utc: float) -> tuple[int, Answer]:
+        """TAKE: the jobs that go out."""
+        frontier = self.world.frontier
+
+        def step() -> Answer:
+            self.clock.shift = utc - NOW
+            frontier.keep_only(holder, held)
+            return tuple(jcf.dump_text(job) for job in frontier.take(holder, 1))
+
+        return self._run(number, ("take", holder, held, utc), step)
+
+    def has_lease(self, number: int, holder: Holder) -> bool:
+        """Whether a process holds a lease, as far as the scheduler knows."""
+        return any(
+            (lease["pid"], lease["start"]) == (holder.pid, holder.start) for lease in self.table(number, "lease")
+        )
+
+    def has_relinks(self, number: int) -> bool:
+        """Whether there are relink jobs to take."""
+        return any(row["kind"] == "relink" and row["state"] == QUEUED for row in self.table(number, "job"))
+
+    def take_relinks(self, number: int, holder: Holder, held: tuple[int, ...]) -> tuple[int, Answer]:
+        """TAKE of relink jobs."""
+        frontier = self.world.frontier
+
+        def step() -> Answer:
+            frontier.keep_only(holder, held)
+            return tuple(jcf.dump_text(job) for job in frontier.take_relinks(holder, 100))
+
+        return self._run(number, ("relinks", holder, held), step)
+
+    def done(self, number: int, lines: Answer, utc: float) -> tuple[int, tuple[int, ...]]:
+        """DONE: the fetch numbers that are current."""
+
+        def step() -> tuple[int, ...]:
+            self.clock.shift = utc - NOW
+            jobs = [jcf.parse_text(line) for line in lines]
+            return tuple(job.fetch for job in jobs if self.world.frontier.done(job))
+
+        return self._run(number, ("done", lines, utc), step)
+
+    def stored(self, number: int, lines: Answer) -> int:
+        """STORED."""
+
+        def step() -> None:
+            for line in lines:
+                self.world.frontier.stored(jcf.parse_text(line))
+
+        return self._run(number, ("stored", lines), step)[0]
+
+    def died(self, number: int, holder: Holder) -> int:
+        """A holder's pidfd says that it is dead."""
+        return self._run(number, ("died", holder), lambda: self.world.frontier.keep_only(holder, ()))[0]
+
+    def overdue(self, number: int) -> tuple[int, tuple[Holder, ...]]:
+        """The round that looks after leases past their time: the holders to be killed."""
+        if all(lease["until"] >= NOW for lease in self.table(number, "lease")):
+            return number, ()
+
+        def step() -> tuple[Holder, ...]:
+            late = [lease for lease in self.world.frontier.leases.values() if lease.until < NOW]
+            if not self.takes_from_the_living:
+                return tuple(lease.holder for lease in late)
+            for lease in late:
+                self.world.frontier.end_lease(lease.id, is_clean=False)
+            return ()
+
+        return self._run(number, ("overdue",), step)
+
+    def restarted(self, number: int, living: frozenset[Holder], boot_id: str) -> int:
+        """The scheduler after its death, or after the machine's."""
+
+        def step() -> None:
+            frontier = self.world.frontier
+            self.clock.boot_id = boot_id
+            frontier.load()
+            for lease in list(frontier.leases.values()):
+                if lease.holder not in living:
+                    frontier.end_lease(lease.id, is_clean=False)
+
+        return self._run(number, ("restarted", living, boot_id), step)[0]
+
+    def rescue(self, number: int, batches: frozenset[str]) -> int:
+        """The round that looks for lost batches, until it believes what it sees."""
+        if all(row["state"] != FETCHED or row["batch"] in batches for row in self.table(number, "job")):
+            return number
+
+        def step() -> None:
+            self.batches = set(batches)
+            self.duties.__dict__["_missing"] = {}
+            self.duties.rescue()
+            self.duties.rescue()
+
+        return self._run(number, ("rescue", batches), step)[0]
+
+    # ADD ---------------------------------------------------------------------------------------------------------
+
+    def sort(self, number: int, lines: Answer, utc: float) -> tuple[int, int]:
+        """The first half of ADD: an offer that waits for idbd, or -1 where that is not needed."""
+        frontier = self.world.frontier
+
+        def step() -> int:
+            self.clock.shift = utc - NOW
+            offer = self.world.intake.sort([jcf.parse_text(line) for line in lines])
+            assert [] == offer.refused
+            if not offer.unknown:
+                return -1
+            frontier.offers += 1
+            return self._keep(offer)
+
+        return self._run(number, ("sort", lines, utc), step)
+
+    def admit(self, number: int, offer: int, visits: Answer, utc: float) -> tuple[int, int]:
+        """The second half: the offer, if idbd must be asked again, or -1 where the ADD is done."""
+
+        def step() -> int:
+            self.clock.shift = utc - NOW
+            held = copy.deepcopy(self._offer_of[offer])
+            self.world.intake.admit(held, {(visit.kind, visit.url): visit for visit in map(jcf.parse_text, visits)})
+            if held.unknown:
+                return self._keep(held)
+            self._close_offer()
+            return -1
+
+        return self._run(number, ("admit", offer, visits, utc), step)
+
+    def drop(self, number: int) -> int:
+        """An ADD that waits for idbd is given up."""
+        return self._run(number, ("drop",), self._close_offer)[0]
+
+    def _close_offer(self) -> None:
+        frontier = self.world.frontier
+        frontier.offers -= 1
+        if not frontier.offers:
+            frontier.gone.clear()
+
+    def _keep(self, offer: Offer) -> int:
+        offer = copy.deepcopy(offer)
+        offer.new = offer.known = offer.outside = 0
+        words = repr(offer)
+        if words not in self._offers:
+            self._offers[words] = len(self._offer_of)
+            self._offer_of.append(offer)
+        return self._offers[words]
+
+    def questions(self, offer: int) -> Answer:
+        """The lines of LOOKUP."""
+        return tuple(jcf.dump_text(line) for line in self._offer_of[offer].questions())
+
+    # What idbd is told -------------------------------------------------------------------------------------------
+
+    def untold(self, number: int) -> tuple[tuple[int, str], ...]:
+        """The rows that idbd is to hear of: their numbers and their results."""
+        return tuple((row["seq"], row["result"]) for row in self.table(number, "job") if row["state"] == STORED)
+
+    def told(self, number: int, rows: tuple[tuple[int, str], ...], utc: float) -> int:
+        """idbd has answered."""
+        frontier = self.world.frontier
+
+        def step() -> None:
+            self.clock.shift = utc - NOW
+            numbers = {seq for seq, _ in rows}
+            stored: list[Row] = [row for row in frontier.rows.stored(500) if row.seq in numbers]
+            frontier.told(stored)
+
+        return self._run(number, ("told", rows, utc), step)[0]
+
+
+class Idb:
+    """idbd, as a function."""
+
+    def __init__(self) -> None:
+        self._world = World(SETTINGS, always)
+        self._tables = Tables(self._world.visits._db, _IDB)
+        self._states: dict[Rows, int] = {}
+        self._rows: list[Rows] = []
+        self._memory: dict[Any, Any] = {}
+
+    def close(self) -> None:
+        self._world.close()
+
+    def start(self) -> int:
+        """The state in which nothing was visited."""
+        return self._read()
+
+    def _put_back(self, number: int) -> None:
+        self._tables.load(self._rows[number])
+        self._world.visits.rollback()  # what it remembers of the tables is forgotten
+
+    def _read(self) -> int:
+        rows = self._tables.dump()
+        if rows not in self._states:
+            self._states[rows] = len(self._rows)
+            self._rows.append(rows)
+        return self._states[rows]
+
+    def lookup(self, number: int, questions: Answer, utc: float) -> Answer:
+        """LOOKUP: the visits of those URLs that have one."""
+        words = ("lookup", number, questions, utc)
+        if words not in self._memory:
+            self._put_back(number)
+            self._world.clock.shift = utc - NOW
+            visits = at_once(self._world.look_up([jcf.parse_text(line) for line in questions]))
+            self._memory[words] = tuple(jcf.dump_text(visit) for visit in visits)
+        found: Answer = self._memory[words]
+        return found
+
+    def remember(self, number: int, news: Answer, utc: float) -> int:
+        """REMEMBER: the state after it."""
+        words = ("remember", number, news, utc)
+        if words not in self._memory:
+            self._put_back(number)
+            self._world.visits.remember([jcf.parse_text(line) for line in news], utc)
+            self._world.visits.commit()
+            self._memory[words] = self._read()
+        found: int = self._memory[words]
+        return found
+
+
+def utc_at(forced: int) -> float:
+    """The calendar before and after the forced round began."""
+    return NOON + ROUND_S * forced
