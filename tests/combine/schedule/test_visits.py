@@ -8,6 +8,7 @@ import pytest
 from combine.config import Settings
 from combine.schedule.clock import epoch_of, utc_text
 from combine.schedule.politeness import DAY_S
+from combine.schedule.revisit import next_due
 from combine.schedule.visits import (
     EVENTS,
     SCOPES,
@@ -15,7 +16,6 @@ from combine.schedule.visits import (
     is_more,
     merged,
     merged_scopes,
-    next_due,
     scopes_of,
     scopes_text,
 )
