@@ -189,6 +189,13 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Rights:
+    """What the records are for: robots.txt says who may ask, the operator what he uses the pages for."""
+
+    purpose: str = "search"  # or archive, research, ai: of the last two, reserved pages are left out of exports
+
+
+@dataclass(frozen=True, slots=True)
 class Keep:
     """What stays on disk, and what must stay free."""
 
@@ -226,6 +233,7 @@ class Settings:
     urls: Urls = field(default_factory=Urls)
     traps: Traps = field(default_factory=Traps)
     page: Page = field(default_factory=Page)
+    rights: Rights = field(default_factory=Rights)
     keep: Keep = field(default_factory=Keep)
     supervise: Supervise = field(default_factory=Supervise)
     site: tuple[SiteRule, ...] = ()
@@ -236,8 +244,9 @@ class Settings:
         return next((rule for rule in self.site if rule.covers(host)), None)
 
 
-#: Settings that are one of two words.
-CHOICES = {
+#: Settings that are one of some words.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "rights.purpose": ("search", "archive", "research", "ai"),
     "politeness.mode": ("fixed", "auto"),
     "scheduler.revisit": ("fixed", "adaptive"),
     "page.canonical": ("record", "honour"),
@@ -310,11 +319,12 @@ def known_keys() -> list[tuple[str, str, Any]]:
 
 
 def _check_meaning(settings: Settings, path: Path) -> None:
-    for name, (one, other) in CHOICES.items():
+    for name, words in CHOICES.items():
         section, _, key = name.partition(".")
         value = getattr(getattr(settings, section), key)
-        if value not in (one, other):
-            raise ConfigError(f'{path}: {name} is "{one}" or "{other}", not "{value}"')
+        if value not in words:
+            meant = " or ".join(f'"{word}"' for word in words)
+            raise ConfigError(f'{path}: {name} is {meant}, not "{value}"')
     _check_urls(settings.urls, path)
     if not re.fullmatch(r"[A-Za-z_-]+", settings.agent.name):
         raise ConfigError(f'{path}: agent.name is a product token (letters, - and _), not "{settings.agent.name}"')

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import signal
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from combine.channel import Channel, Context
@@ -194,7 +195,7 @@ class Harvester:
         if fetched.harvest is None:
             self._outbox.tell(line)
         else:
-            await self._outbox.put(line, fetched.harvest, fetched.body_path)
+            await self._outbox.put(line, _with_rights(fetched.harvest, permission), fetched.body_path)
 
     async def denied(self, job: Job, permission: Permission) -> None:
         """robots.txt forbids a job, which the records must know."""
@@ -234,6 +235,14 @@ class Harvester:
     def ended(self, lease: Lease) -> None:
         """No request of a lease will follow."""
         self._outbox.tell(jcf.job(LEASE=lease.id, END="1"))
+
+
+def _with_rights(harvest: Harvest, permission: Permission) -> Harvest:
+    """The harvest, with what its site says of the use of its pages."""
+    if not permission.signals:
+        return harvest
+    lines = (("Right", "\t".join(" ".join(part.split()) for part in signal)) for signal in permission.signals)
+    return replace(harvest, extra=(*harvest.extra, *lines))
 
 
 def _line(job: Job, permission: Permission | None = None) -> Job:

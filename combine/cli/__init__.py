@@ -52,6 +52,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Care": {
         "doctor": ("doctor", "Check the home, the machine and the settings, and name remedies."),
         "log": ("status", "Print the events that the daemons noted."),
+        "agent-page": ("agent_page", "Write the static page that agent.url leads to."),
         "check": ("check", "Judge cases of your own, a JSON line each, as the harvest would."),
     },
 }
@@ -73,7 +74,7 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"combine.cli.{COMMANDS[name][0]}")
-        found: click.Command = getattr(module, f"{name}_command")
+        found: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return found
 
     def resolve_command(

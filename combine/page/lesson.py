@@ -158,6 +158,8 @@ def learn(
         target = target_of(harvest, url)
     elif outcome == "denied":
         reason = "robots.txt forbids it"
+    elif ("Challenge", "yes") in harvest.extra:
+        reason = "challenge"
     standing = previous(url)
     if outcome not in ("ok", "not-modified") and standing is not None:
         question = jcf.job(URL=url, OUTCOME=outcome)

@@ -123,13 +123,13 @@ class Outcomes(Leases):
             site.auto = politeness.adapted(
                 self.settings.politeness, old, line.number("TOOK") / 1000, 200 <= status < 300
             )
-        self._learn_refusal(site, outcome, status)
+        self._learn_refusal(site, outcome, status, line.get("REASON") == "challenge")
         self._learn_failure(site, outcome, line, after, now)
         if not listed:
             self._learn_budget(site, now)
 
-    def _learn_refusal(self, site: Site, outcome: str, status: int) -> None:
-        if outcome == "refused" and status in (401, 403, 451):
+    def _learn_refusal(self, site: Site, outcome: str, status: int, is_challenge: bool) -> None:
+        if outcome == "refused" and (status in (401, 403, 451) or is_challenge):
             site.refusals += 1
             if site.refusals % max(self.settings.politeness.refusals, 1) == 0:
                 rest = politeness.refusal_rest(self.settings.politeness, site.refusals)

@@ -31,6 +31,7 @@ from combine.config import Settings
 from combine.web.addresses import Allowed, Refused, canonical
 from combine.web.answer import after, base32, field_of, header_of, request_of, types_of, utc
 from combine.web.body import Body, read_body
+from combine.web.challenge import is_challenge
 from combine.web.connection import SOURCE, Lease, Leases, OtherPeer, Protocol
 from combine.web.credentials import CookieFault, Credentials
 from combine.web.faults import reason_of
@@ -214,7 +215,9 @@ class Fetcher:
         )
         outcome = outcome_of(response.status, bool(location), conditional)
         if outcome == "failed":
-            await read_body(response, min(body_limit, UNKEPT_BYTES), self._limits.slowest_bytes_s)
+            body = await read_body(response, min(body_limit, UNKEPT_BYTES), self._limits.slowest_bytes_s)
+            if asking.job.kind != "robots" and _is_challenge(response, header, body):
+                return asking.challenged(response, header, body, lease.peer)
             after_s = after(response)
             detail = f"the answer was {response.status}"
             return asking.failed("status", detail, status=response.status, after_s=after_s, peer=lease.peer)
@@ -228,6 +231,8 @@ class Fetcher:
         if body.truncated in ("time", "disconnect") and not body.length:
             reason = "timeout" if body.truncated == "time" else "reset"
             return asking.failed(reason, "the body never came", status=response.status, peer=lease.peer)
+        if asking.job.kind != "robots" and _is_challenge(response, header, body):
+            return asking.challenged(response, header, body, lease.peer)
         return asking.answered(outcome, response, header, body, location, lease.peer)
 
     def _body_limit(self, job: Job, body_limit: int | None) -> int:
@@ -312,6 +317,12 @@ class _Asking:
             peer=peer,
         )
 
+    def challenged(self, response: ClientResponse, header: bytes, body: Body, peer: str) -> Fetched:
+        """The site wants to see a person: that is a refusal, whatever the status says of later."""
+        fetched = self.answered("refused", response, header, body, "", peer)
+        assert fetched.harvest is not None
+        return replace(fetched, reason="challenge", harvest=replace(fetched.harvest, extra=(("Challenge", "yes"),)))
+
     def unread(self, response: ClientResponse, header: bytes, peer: str) -> Fetched:
         """A body that nobody reads was not waited for: what the header says is kept."""
         fetched = self.answered("ok", response, header, Body(b"", 0, b""), "", peer)
@@ -341,6 +352,10 @@ class _Asking:
 
     def _took_ms(self) -> int:
         return int((time.monotonic() - self.began_monotonic) * 1000)
+
+
+def _is_challenge(response: ClientResponse, header: bytes, body: Body) -> bool:
+    return is_challenge(response.status, header, body.data, field_of(response, "Content-Encoding"))
 
 
 def _conditions(job: Job) -> dict[str, str]:

@@ -14,11 +14,12 @@ import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from combine.config import Settings
 from combine.urls import BadURL, host_of, normalise, resolve, site_of
 from combine.web.fetch import Fetched
+from combine.web.policies import FILES, Policies, Signal
 from combine.web.robots import Answer, Copy, RobotsStore, Verdict, judge, origin_of, standing
 from combine.web.rules import LIMIT_BYTES, Rules
 from formats import jcf
@@ -43,6 +44,7 @@ class Permission:
     robots: str = "obeyed"  # what goes into the harvest
     crawl_delay: float | None = None
     sitemaps: tuple[str, ...] = ()
+    signals: tuple[Signal, ...] = ()  # what robots.txt, and files beside it, say of the page's use
     requests_made: int = 0
     retry_s: float = 0.0
     changed: bool = False
@@ -64,6 +66,7 @@ class RobotsKeeper:
         self._store = store
         self._clock = clock
         self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._policies = Policies(settings, store, clock)
 
     async def permission(self, job: Job, address: str, ask: Ask) -> Permission:
         """Say whether the job may be asked for, asking for robots.txt first where that is due."""
@@ -74,13 +77,28 @@ class RobotsKeeper:
         origin = origin_of(url)
         known = self._remembered(origin)
         if known is not None:
-            return self._permission(known, url)
+            return await self._with_policies(job, known, self._permission(known, url), address, ask)
         first = jcf.job(URL=f"{origin}/robots.txt", KIND="robots", LEASE=job.params.get("LEASE"), ADDR=address)
         answer, asked = await self._follow(first, 0, address, ask)
         if isinstance(answer, tuple):
             return Permission(requests_made=asked, redirect=answer)
         known = self._judge(origin, answer)
-        return self._permission(known, url, asked, known.verdict.changed, answer)
+        permission = self._permission(known, url, asked, known.verdict.changed, answer)
+        return await self._with_policies(job, known, permission, address, ask)
+
+    async def _with_policies(
+        self, job: Job, known: _Known, permission: Permission, address: str, ask: Ask
+    ) -> Permission:
+        """The permission, and what other files of the site say of the page's use."""
+        if not permission.allowed or job.kind != "page" or self._settings.rights.purpose not in FILES:
+            return permission
+
+        async def follow(asked_for: Job) -> Answer | tuple[str, int]:
+            answer, _ = await self._follow(asked_for.having(ADDR=address), 0, address, ask)
+            return answer
+
+        found = await self._policies.of(job, known.rules, follow)
+        return replace(permission, signals=(*permission.signals, *found))
 
     async def fetch_for(self, job: Job, address: str, ask: Ask) -> Permission:
         """Do a `robots` job: ask for its URL, follow redirects on its site, and keep the answer as the copy of FOR.
@@ -134,6 +152,7 @@ class RobotsKeeper:
             closed=state == "closed",
             crawl_delay=known.rules.crawl_delay,
             sitemaps=known.rules.sitemaps,
+            signals=tuple((name, value, "robots.txt") for name, value in known.rules.signals),
             requests_made=asked,
             retry_s=max(known.verdict.until - self._clock(), 1.0) if state == "closed" else 0.0,
             changed=changed,

@@ -52,7 +52,13 @@ _KEYS = (
     ("site-map", "sitemap"),
     ("crawl-delay", "delay"),
     ("crawldelay", "delay"),
+    ("content-signal", "signal"),
+    ("content-usage", "usage"),
+    ("license", "license"),
 )
+
+#: Lines about the use of pages, by the names under which records keep them.
+SIGNALS = {"signal": "content-signal", "usage": "content-usage", "license": "license"}
 
 
 class _Rule(NamedTuple):
@@ -68,6 +74,7 @@ class Rules:
 
     crawl_delay: float | None = None
     sitemaps: tuple[str, ...] = ()
+    signals: tuple[tuple[str, str], ...] = ()  # about the use of pages, word for word
     _rules: tuple[_Rule, ...] = ()
     _beginnings: tuple[str, ...] = ()  # of all patterns: one look tells that none of them can match
 
@@ -80,7 +87,9 @@ class Rules:
         group = reading.named if reading.is_named else reading.others
         rules = sorted(set(group.rules), key=lambda rule: (-rule.length, not rule.allow))
         beginnings = tuple(dict.fromkeys(rule.pieces[0] for rule in rules))
-        return cls(max(group.delays, default=None), tuple(dict.fromkeys(reading.sitemaps)), tuple(rules), beginnings)
+        signals = tuple(dict.fromkeys([*reading.signals, *group.signals]))
+        sitemaps = tuple(dict.fromkeys(reading.sitemaps))
+        return cls(max(group.delays, default=None), sitemaps, signals, tuple(rules), beginnings)
 
     def allows(self, url: str) -> bool:
         """Say whether the URL may be asked for; robots.txt itself always may."""
@@ -102,6 +111,7 @@ class _Group:
     def __init__(self) -> None:
         self.rules: list[_Rule] = []
         self.delays: list[float] = []
+        self.signals: list[tuple[str, str]] = []
 
 
 class _Reading:
@@ -111,6 +121,8 @@ class _Reading:
         self.named = _Group()
         self.others = _Group()
         self.sitemaps: list[str] = []
+        self.signals: list[tuple[str, str]] = []  # outside all groups, and licenses, which are for all
+        self._has_agent = False
         self.is_named = False
         self._agent = agent.casefold()
         self._groups: list[_Group] = []
@@ -122,6 +134,8 @@ class _Reading:
             self._take_agent(value)
         elif key == "sitemap":
             self.sitemaps.append(value)
+        elif key in SIGNALS:
+            self._take_signal(SIGNALS[key], value)
         elif key == "delay" and self._groups:
             if (seconds := _seconds(value)) is not None:
                 for group in self._groups:
@@ -133,7 +147,15 @@ class _Reading:
                 for group in self._groups:
                     group.rules.append(rule)
 
+    def _take_signal(self, name: str, value: str) -> None:
+        signal = (name, value.encode("latin-1", "replace").decode("utf-8", "replace"))
+        if name == "license" or not self._has_agent:
+            self.signals.append(signal)
+        for group in self._groups if name != "license" else ():
+            group.signals.append(signal)
+
     def _take_agent(self, value: str) -> None:
+        self._has_agent = True
         if self._has_rules:
             self._groups = []
             self._has_rules = False
