@@ -132,7 +132,9 @@ class Protocol(ResponseHandler):
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        """Take what the socket brought."""
+        """Take what the socket brought; nothing is how aiohttp wakes a parser that it paused, which holds the rest."""
+        if not data and self._held is None:
+            super().data_received(data)
         while self._held is not None and data:
             seen = max(0, len(self._held) - 3)
             self._held += data
