@@ -69,13 +69,14 @@ class Reader:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._scanned = 0
-        self._ends: list[int] = []
+        self._ends = 0  # line ends in the buffer
         self._head: tuple[str, int, str] | None = None
+        self._start = 0  # of the lines after the head
 
     def feed(self, data: bytes) -> None:
         """Add what was received."""
         self._buffer += data
+        self._ends += data.count(b"\n")
 
     @property
     def size(self) -> int:
@@ -89,30 +90,21 @@ class Reader:
 
     def take(self) -> Message | None:
         """The next whole message, or None while it is incomplete."""
-        self._find_line_ends()
         if self._head is None:
             if not self._ends:
                 if len(self._buffer) > HEAD_BYTES:
                     raise WireError(f"a message starts with a line of at most {HEAD_BYTES} bytes")
                 return None
-            self._head = self._read_head(bytes(self._buffer[: self._ends[0]]))
+            end = self._buffer.index(b"\n")
+            self._head, self._start = self._read_head(bytes(self._buffer[:end])), end + 1
         word, count, text = self._head
-        if len(self._ends) <= count:
+        if self._ends <= count:
             if len(self._buffer) > MESSAGE_BYTES:
                 raise WireError(f"a message has at most {MESSAGE_BYTES} bytes")
-            last = self._ends[-1] + 1
-            if len(self._buffer) - last > jcf.LINE_BYTES:
+            if len(self._buffer) - self._buffer.rindex(b"\n") > jcf.LINE_BYTES + 1:
                 raise WireError(f"a line has at most {jcf.LINE_BYTES} bytes")
             return None
-        return self._cut(word, count, text)
-
-    def _find_line_ends(self) -> None:
-        limit = MESSAGE_LINES + 1
-        while len(self._ends) <= limit and (found := self._buffer.find(b"\n", self._scanned)) >= 0:
-            self._ends.append(found)
-            self._scanned = found + 1
-        if len(self._ends) <= limit:
-            self._scanned = len(self._buffer)
+        return Message(word, text, self._cut(count))
 
     def _read_head(self, line: bytes) -> tuple[str, int, str]:
         match = _HEAD.fullmatch(line) if len(line) <= HEAD_BYTES else None
@@ -123,14 +115,12 @@ class Reader:
             raise WireError(f"a message has at most {MESSAGE_LINES} lines, not {count}")
         return match[1].decode("ascii"), count, (match[3] or b"").decode("utf-8", "replace")
 
-    def _cut(self, word: str, count: int, text: str) -> Message:
-        end = self._ends[count] + 1
-        body = bytes(self._buffer[self._ends[0] + 1 : end - 1]) if count else b""
-        lines = tuple(body.split(b"\n")) if count else ()
-        if any(len(line) > jcf.LINE_BYTES for line in lines):
+    def _cut(self, count: int) -> tuple[bytes, ...]:
+        """Take the lines of the message away; what follows them is the beginning of the next."""
+        *lines, rest = bytes(self._buffer[self._start :]).split(b"\n", count)
+        if lines and len(max(lines, key=len)) > jcf.LINE_BYTES:
             raise WireError(f"a line has at most {jcf.LINE_BYTES} bytes")
-        del self._buffer[:end]
-        self._ends.clear()
-        self._scanned = 0
+        self._buffer[:] = rest
+        self._ends -= count + 1
         self._head = None
-        return Message(word, text, lines)
+        return tuple(lines)
