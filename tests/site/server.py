@@ -26,6 +26,7 @@ from typing import Any, TextIO
 from urllib.parse import unquote
 
 from tests.site.behaviours import BEHAVIOURS, Request, answer
+from tests.site.wild import WILD
 
 
 class Server:
@@ -119,7 +120,8 @@ class Server:
         if request.path == "/robots.txt" and self.robots:
             return await self._answer_robots(request, writer)
         if request.path.startswith("/_/"):
-            behaviour = BEHAVIOURS.get(request.path.split("/")[2])
+            name = request.path.split("/")[2]
+            behaviour = BEHAVIOURS.get(name) or WILD.get(name)
             if behaviour is not None:
                 return await behaviour(request, writer)
         status, content = self._file(request)
