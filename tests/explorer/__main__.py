@@ -1,4 +1,4 @@
-"""Explore at length: `python -m tests.explorer`, or one search by its limits: `… KILLS POWERS MESSAGES ROUNDS 2 2 page`."""
+"""Explore at length: `python -m tests.explorer`, or one search by its limits: `… 2 0 0 1 1 1 page`."""
 
 from __future__ import annotations
 
