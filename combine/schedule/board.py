@@ -274,6 +274,8 @@ class Board:
         """The trap that is full and to which a URL belongs, "" where it may be taken; with `is_taken` it is counted."""
         limits = self.settings.traps
         found = traps.trap_of(url, int(utc_text(self.clock.utc())[:4]), limits)
+        if found is None and not self.same:
+            return ""
         site = self.site_named(site_of(url), create=found is not None and is_taken)
         if site is None:
             return ""

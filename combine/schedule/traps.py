@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from combine.config import Traps as Limits
 
@@ -46,18 +45,29 @@ class Trap(NamedTuple):
 
 def trap_of(url: str, year: int, limits: Limits) -> Trap | None:
     """The trap that a normalised URL looks like; `year` is the present one."""
-    parts = urlsplit(url)
-    if _SESSION.search(parts.path) or _SESSION.search(parts.query):
+    # Each new URL is looked at, and most are short and plain: what they cannot be is told without a search.
+    path, query = _path_and_query(url)
+    if ("=" in url or "(" in url) and (_SESSION.search(path) or _SESSION.search(query)):
         return Trap("session id", _SESSION.sub("*", url))
-    segments = [segment for segment in parts.path.split("/") if segment]
-    if segments and max(Counter(segments).values()) >= limits.repeats:
+    segments = [segment for segment in path.split("/") if segment]
+    if _repeats(segments, limits):
         return Trap("repeated segments", "/".join(sorted(set(segments))))
-    names = [pair.partition("=")[0] for pair in re.split("[&;]", parts.query) if pair] if parts.query else []
-    if len(names) > limits.parameters or (names and max(Counter(names).values()) >= limits.repeats):
-        return Trap("growing query", parts.path + "?" + "&".join(sorted(set(names))))
-    if any(_is_far(found, year, limits) for found in _years(parts.path, parts.query)):
-        return Trap("calendar", _DIGITS.sub("0", f"{parts.path}?{parts.query}"))
+    names = [pair.partition("=")[0] for pair in re.split("[&;]", query) if pair] if query else []
+    if len(names) > limits.parameters or _repeats(names, limits):
+        return Trap("growing query", path + "?" + "&".join(sorted(set(names))))
+    if any(_is_far(found, year, limits) for found in _years(path, query)):
+        return Trap("calendar", _DIGITS.sub("0", f"{path}?{query}"))
     return None
+
+
+def _path_and_query(url: str) -> tuple[str, str]:
+    start = url.find("/", url.find("://") + 3)
+    path, _, query = url[start:].partition("?") if start >= 0 else ("", "", "")
+    return path, query
+
+
+def _repeats(words: list[str], limits: Limits) -> bool:
+    return len(words) >= max(limits.repeats, 1) and max(Counter(words).values()) >= limits.repeats
 
 
 def _years(path: str, query: str) -> list[int]:
@@ -78,9 +88,9 @@ def cap(trap: Trap, limits: Limits) -> int:
 
 def kind_of(url: str) -> Trap:
     """What URLs of pages of one kind share: the path without its last segment and numbers, and the query's names."""
-    parts = urlsplit(url)
-    directory, _, name = parts.path.rpartition("/")
-    names = sorted({pair.partition("=")[0] for pair in parts.query.split("&") if pair})
+    path, query = _path_and_query(url)
+    directory, _, name = path.rpartition("/")
+    names = sorted({pair.partition("=")[0] for pair in query.split("&") if pair})
     # Where a query tells pages apart, the name belongs to the kind.
     name = _DIGITS.sub("0", name) if names else ""
     return Trap(SAME_CONTENT, f"{_DIGITS.sub('0', directory)}/{name}?{'&'.join(names)}")
