@@ -1,0 +1,31 @@
+"""XML that is hardly any is read as far as it goes; XML that attacks its reader gets nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from combine.page.feeds import read_xml
+
+LAUGHS = b"".join(b'<!ENTITY l%d "%s">' % (n, b"&l%d;" % (n - 1) * 10) for n in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (b"<rss><title>T</title><a:b:c>kept</a:b:c></rss>", "T\nkept"),
+        (b"<rss>C<pontent-Type: x>kept</rss>", "C\nkept"),
+        (b"<a><!DOCTYPE", ""),
+        (b"", ""),
+        (b"\0\0", ""),
+        (b'<!DOCTYPE a [<!ENTITY l0 "lol">' + LAUGHS + b"]><a>before &l9; after</a>", "before"),
+        (b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>before &x;</a>', "before"),
+        (b'<!DOCTYPE a SYSTEM "http://127.0.0.1:9/x.dtd"><a>text</a>', "text"),
+        (b"<a>" * 100_000, ""),
+    ],
+)
+def test_hostile_xml(source: bytes, text: str) -> None:
+    found = read_xml(source, "utf-8").text
+    assert found.startswith(text)
+    assert "lol" not in found
+    assert "root:" not in found
+    assert len(found) < 1_000
