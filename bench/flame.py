@@ -71,10 +71,11 @@ def drawn(tree: Box, title: str) -> str:
         x, y, w = left * WIDTH, height - (depth + 1) * ROW, width * WIDTH
         colour = COLOURS[sum(box.name.encode()) % len(COLOURS)]  # the same in every run
         text = box.name if len(box.name) * CHARACTER < w else box.name[: max(int(w / CHARACTER) - 1, 0)]
-        rows.append(
-            f'<g><title>{escape(box.name)}: {width:.1%}</title><rect x="{x:.1f}" y="{y}"'
-            f' width="{max(w - 0.5, 0.5):.1f}" height="{ROW - 1}" fill="{colour}"/><text x="{x + 2:.1f}" y="{y + 10}">{escape(text)}</text></g>'
-        )
+        rows += [
+            f"<g><title>{escape(box.name)}: {width:.1%}</title>",
+            f'<rect x="{x:.1f}" y="{y}" width="{max(w - 0.5, 0.5):.1f}" height="{ROW - 1}" fill="{colour}"/>',
+            f'<text x="{x + 2:.1f}" y="{y + 10}">{escape(text)}</text></g>',
+        ]
     return "\n".join([*rows, "</svg>", ""])
 
 
