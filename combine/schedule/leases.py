@@ -203,6 +203,9 @@ class Leases(Board):
         size = min(politeness.lease_size(self.settings, delay), most)
         if size > 1:
             rows = self._ready(site, size)
+        # What failed before goes last: a failure that speaks of the site ends the lease, and one bad page must not be
+        # all that is ever tried.
+        rows.sort(key=lambda row: row.kind == "page" and row.nrt > 0)
         lease = self._open_lease(site, holder, delay, now)
         return [self._hand_out(row, lease) for row in rows]
 

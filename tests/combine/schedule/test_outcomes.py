@@ -60,6 +60,17 @@ def test_a_failed_try_waits_and_counts(world: World) -> None:
     assert ("1", True) == (again.get("NRT"), again.fetch > job.fetch)
 
 
+def test_a_page_that_fails_does_not_hide_those_behind_it(world: World) -> None:
+    more(world)
+    (bad, *others) = world.take()
+    for job in others:
+        world.done(job, "", end=False)
+    world.done(bad, "failed", REASON="reset")
+    world.clock.sleep(90.0)
+    jobs = world.take()
+    assert [*(job.url for job in others), URL] == [job.url for job in jobs]
+
+
 @pytest.mark.parametrize(
     ("after", "least"), [(None, 1.2), ("100", 100.0), ("1", 1.2), (str(3 * DAY_S), DAY_S), ("0", 1.2)]
 )
