@@ -36,6 +36,10 @@ _YEAR = re.compile(
 )
 
 
+#: What a page with a text of its own takes from the length of its kind's run.
+OWN = 2
+
+
 class Trap(NamedTuple):
     """A kind of trap, and what its URLs share."""
 
@@ -97,7 +101,7 @@ def kind_of(url: str) -> Trap:
 
 
 class Runs:
-    """How many pages of a kind came in a row with a text that another page of their site has."""
+    """How many pages of a kind came, nearly in a row, with a text that another page of their site has."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -110,7 +114,9 @@ class Runs:
         trap = kind_of(url)
         key = (site, trap.pattern)
         if not is_same:
-            self._lengths.pop(key, None)
+            # A flood in which a page of its own swims now and then is one all the same.
+            if (length := self._lengths.pop(key, 0) - OWN) > 0:
+                self._lengths[key] = length
             return None
         length = self._lengths[key] = self._lengths.get(key, 0) + 1
         self._lengths.move_to_end(key)

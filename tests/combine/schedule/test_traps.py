@@ -84,11 +84,27 @@ def test_pages_of_one_kind(one: str, other: str, is_same: bool) -> None:
     assert is_same == (kind_of(SEED + one) == kind_of(SEED + other))
 
 
-def test_a_run_of_the_same_content_ends_with_a_page_of_its_own() -> None:
+@pytest.mark.parametrize(
+    ("marks", "full_at"),
+    [
+        ("sss", 2),
+        ("ssossss", 5),  # a page of its own takes two from the run
+        ("sosososososo", -1),
+        ("ssosososososososo", -1),
+        ("sssss", 2),
+        ("ssooooosss", 9),
+    ],
+)
+def test_a_run_of_the_same_content(marks: str, full_at: int) -> None:
     runs = Runs(replace(LIMITS, same_run=3))
-    marks = [True, True, False, True, True, True]
-    found = [runs.note(1, f"{SEED}n/{number}", is_same) is not None for number, is_same in enumerate(marks)]
-    assert [False] * 5 + [True] == found
+    found = [runs.note(1, f"{SEED}n/{number}", mark == "s") is not None for number, mark in enumerate(marks)]
+    assert full_at == (found.index(True) if True in found else -1)
+
+
+def test_a_flood_with_a_page_of_its_own_now_and_then_is_one() -> None:
+    runs = Runs(replace(LIMITS, same_run=20))
+    assert any(runs.note(1, f"{SEED}n/{number}", number % 5 > 0) for number in range(100))
+    assert not any(runs.note(2, f"{SEED}n/{number}", number % 2 > 0) for number in range(500))
 
 
 def link(path: str) -> jcf.Job:
