@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -10,7 +12,7 @@ import pytest
 
 from formats.wir import parse
 from tests.site.checker import violations
-from tests.system.harness import Harness, Web
+from tests.system.harness import Harness, Web, until
 
 pytestmark = pytest.mark.system
 
@@ -75,3 +77,23 @@ def test_outside_its_hours_nothing_is_asked(webs: Webs, homes: Homes) -> None:
     ended = home.run("harvest", web.url("/index.html"), "--wait", "2", code=75)
     assert "at other hours" in ended.stderr
     assert [] == web.requests()
+
+
+def test_rules_that_change_are_in_effect_after_hup(webs: Webs, homes: Homes) -> None:
+    web, home = webs(3), homes(AGENT)
+    home.run("start")
+    home.run("add", web.url("/index.html"), "--depth", "0", "--delay", "0")
+    until(lambda: home.urls(), "the first page is stored")
+    with open(home.home / "combine.toml", "a") as file:
+        file.write('[[site]]\nmatch = "127.0.0.31"\nhours = "at night"\n')
+    keepalive = int((home.home / "run" / "cabin.pid").read_text().split()[0])
+    os.kill(keepalive, signal.SIGHUP)
+    text = (home.home / "combine.toml").read_text()
+    (home.home / "combine.toml").write_text(text.replace('hours = "at night"', "blocked = true"))
+    os.kill(keepalive, signal.SIGHUP)
+
+    def is_refused() -> bool:
+        return "a site rule blocks its host" in home.run("add", web.url("/page-2.html"), code=None).stderr
+
+    until(is_refused, "the rule blocks the host")
+    home.run("stop")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from combine.schedule.clock import utc_text
+from combine.schedule.intake import question
 from formats import jcf
 from formats.jcf import Job
 from tests.combine.schedule.world import NOON, World
@@ -133,3 +134,22 @@ def test_a_spent_budget_holds_sitemaps_back_and_they_take_nothing_of_it(world: W
     world.clock.sleep(DAY_S + 1)
     world.add(line)
     assert not [job for job in world.take() if job.url == line.url]
+
+
+def test_in_a_standing_harvest_it_is_due_again_as_a_sitemap(world: World) -> None:
+    world.add(sitemap(DEPTH=0))
+    world.fetch(MAP)
+    world.clock.sleep(DAY_S + 1)
+    (visit,) = world.visits.due(world.clock.utc(), 10)
+    assert (MAP, "sitemap", SEED, "0") == (visit.url, visit.kind, visit.get("SEED"), visit.get("DEPTH"))
+    again = question(visit.url, visit.kind).having(SEED=visit.get("SEED"), DEPTH=visit.get("DEPTH"))
+    assert 1 == world.add(again).new
+    assert "sitemap" == world.fetch(MAP).kind
+
+
+def test_it_is_forgotten_with_its_url(world: World) -> None:
+    world.add(sitemap())
+    world.fetch(MAP)
+    assert 1 == world.add(sitemap()).known
+    world.visits.forget(MAP)
+    assert 1 == world.add(sitemap()).new
