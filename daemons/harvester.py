@@ -177,7 +177,9 @@ class Harvester:
         """A job was asked for: its harvest goes into the batch; a failure is only told."""
         reached("harvester.asked")
         self._documents += 1
-        line = _line(job, permission).having(
+        line = _line(
+            job,
+            permission,
             OUTCOME=fetched.outcome,
             STATUS=fetched.status or None,
             REASON=fetched.reason or None,
@@ -245,13 +247,16 @@ def _with_rights(harvest: Harvest, permission: Permission) -> Harvest:
     return replace(harvest, extra=(*harvest.extra, *lines))
 
 
-def _line(job: Job, permission: Permission | None = None) -> Job:
-    line = jcf.job(URL=job.url, FETCH=job.fetch, LEASE=job.get("LEASE"))
-    if permission is None:
-        return line
-    return line.having(
-        DELAY=f"{permission.crawl_delay:g}" if permission.crawl_delay else None,
-        ROBOTS="changed" if permission.changed else None,
+def _line(job: Job, permission: Permission | None = None, **params: str | int | None) -> Job:
+    delay = permission.crawl_delay if permission is not None else None
+    is_changed = permission is not None and permission.changed
+    return jcf.job(
+        URL=job.url,
+        FETCH=job.fetch,
+        LEASE=job.get("LEASE"),
+        DELAY=f"{delay:g}" if delay else None,
+        ROBOTS="changed" if is_changed else None,
+        **params,
     )
 
 

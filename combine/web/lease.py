@@ -203,7 +203,9 @@ class Worker:
             fetched = await self._ask(job, address, permission.robots)
         requests, self._reported = self._asked - self._reported, self._asked
         fetched = self._slowed(job, fetched)
-        await reports.fetched(job, replace(fetched, requests=requests), permission)
+        if requests != fetched.requests:
+            fetched = replace(fetched, requests=requests)
+        await reports.fetched(job, fetched, permission)
         is_site_failure = fetched.outcome == "failed" and (
             fetched.reason in SITE_FAILURES or fetched.status in SLOW_DOWN
         )
