@@ -47,6 +47,9 @@ FINISH_S, SEND_S = 4.0, 2.5
 #: Seconds to wait where the scheduler is away.
 AGAIN_S = 0.5
 
+#: Seconds that an event waits for company: logd writes the time at which it hears of it.
+EVENTS_S = 1.0
+
 
 class Harvester:
     """One harvester process. It holds a lease from TAKE until the DONE with its END is acknowledged."""
@@ -60,6 +63,7 @@ class Harvester:
         self._outbox = Outbox(self._writer, self._dones, context.settings.harvest.batch_s, self._is_idle)
         self._outbox.ended = self._lease_ended
         self._events = Events(home.path, slot.name)
+        self._events_go: asyncio.TimerHandle | None = None
         self._home, self._slot = home, slot
         self._held: set[int] = set()
         self._working: set[asyncio.Task[None]] = set()
@@ -163,6 +167,10 @@ class Harvester:
     def _is_idle(self) -> bool:
         return self._tools is None or self._tools.in_flight == 0
 
+    def _send_events(self) -> None:
+        self._events_go = None
+        self._events.flush()
+
     def _lease_ended(self, number: int) -> None:
         self._held.discard(number)
 
@@ -191,6 +199,8 @@ class Harvester:
         self._events.event(
             "fetched", URL=job.url, OUTCOME=fetched.outcome, STATUS=fetched.status or None, TOOK=fetched.took_ms
         )
+        if self._events_go is None:
+            self._events_go = asyncio.get_running_loop().call_later(EVENTS_S, self._send_events)
         if fetched.outcome == "failed":
             detail = f"{fetched.reason}: {fetched.detail}"
             log.info("%s: a request failed reason=%s", record_id(job.url), detail)
