@@ -40,7 +40,7 @@ KEEP_HEAP = {
 }
 
 #: Seconds that one run may take.
-PATIENCE_S = 900.0
+PATIENCE_S = 600.0
 
 SPIDER = "@spider-rs/spider-rs"
 
@@ -158,7 +158,9 @@ def run_peer(peer: Peer, web: Web) -> Run:
     pages = stats["different_pages"]
     cpu_s = used.ru_utime + used.ru_stime
     if not pages:
-        raise SystemExit(f"{peer.name} asked for no page; it ended with {process.returncode}")
+        raise SystemExit(f"it asked for no page, and ended with {process.returncode}")
+    if process.returncode < 0:
+        raise SystemExit(f"it did not end, and was stopped after {pages} pages and {cpu_s:.0f} s of CPU")
     return Run(cpu_s * 1000 / pages, pages / stats["first_to_last_s"], pages, used.ru_maxrss / 1024)
 
 
