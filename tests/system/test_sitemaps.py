@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.site.checker import violations
-from tests.system.harness import Harness, Web
+from tests.system import sites
+from tests.system.harness import Harness, Web, until
 
 pytestmark = pytest.mark.system
 
@@ -67,3 +68,21 @@ def test_an_option_alone_and_one_that_is_gone(webs: Webs, homes: Homes) -> None:
     assert {web.url("/only-txt.html")} == home.urls()
     ended = home.run("harvest", "--sitemap", web.url("/none.xml"), "--delay", "0", code=1)
     assert "was not read" in ended.stderr
+
+
+def test_kills_lose_no_page_that_a_sitemap_lists(webs: Webs, homes: Homes) -> None:
+    web, home = webs(40, "--robots", "Sitemap: SITE/index.xml"), homes("workers = 2\n")
+    pages = sites.within(40, 99)
+    for number in range(4):
+        listed = "\n".join(web.url(path) for path in sorted(pages)[number::4])
+        (web.root / f"{number}.txt").write_text(listed)
+    maps = "".join(f"<sitemap><loc>{web.url(f'/{number}.txt')}</loc></sitemap>" for number in range(4))
+    (web.root / "index.xml").write_text(f"<sitemapindex>{maps}</sitemapindex>")
+    with home.harvest(web.url("/index.html"), "--depth", "1", "--delay", "0.05") as running:
+        for count, name in ((2, "parser"), (6, "harvester"), (12, "scheduler"), (20, "parser"), (25, "idbd")):
+            until(lambda count=count: len(web.requests()) >= count, f"{count} requests")  # type: ignore[misc]
+            home.kill(name)
+        home.finish(running)
+    assert {web.url(path) for path in pages} == home.urls()
+    assert [] == violations(web.requests(), 0.05)
+    assert [] == home.leftovers()
