@@ -103,7 +103,9 @@ class Wish:
 
 def parse(text: str) -> Seed:
     """Read one URL as people write it; raises UsageError with a sentence."""
-    if not text or any(sign.isspace() for sign in text):
+    if not text.strip():
+        raise UsageError(f"{text!r} is no URL: it is empty")
+    if any(sign.isspace() for sign in text):
         raise UsageError(f"{text!r} is no URL: a URL holds no blanks; write %20 for one inside it")
     scheme = _SCHEME.match(text)
     if scheme and scheme[1].lower() not in ("http", "https"):

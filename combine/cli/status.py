@@ -150,4 +150,5 @@ def _put_daemon(child: dict[str, Any]) -> None:
     restarts = counted(child.get("restarts", 0), "restart")
     put(f"  {child.get('name', ''):<14} {child.get('pid', 0):>8}  {child.get('since', '')}  {restarts}  ")
     put_coloured(state, 32 if state == "running" else 33)
-    put(f"  {child['note']}\n" if child.get("note") else "\n")
+    note = child.get("note") or (f"after {child['last_exit']}" if child.get("last_exit") else "")
+    put(f"  {note}\n" if note else "\n")

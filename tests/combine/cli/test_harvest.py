@@ -93,6 +93,7 @@ def test_a_home_is_made(tmp_path: Path, ready: Desk, monkeypatch: pytest.MonkeyP
         ((), 2, "name a URL"),
         (("mailto:x@y",), 2, "only http and https"),
         (("http://a b/",), 2, "holds no blanks"),
+        (("",), 2, "it is empty"),
         (("http://127.0.0.1/",), 78, 'harvest.allow_private = ["127.0.0.1"]'),
         ((A, *LOCAL, "--same-host", "--same-domain"), 2, "cannot be combined"),
         ((A, *LOCAL, "--include", "("), 2, "no regular expression"),

@@ -29,6 +29,7 @@ def _children(desk: Desk) -> list[dict[str, Any]]:
         "restarts": 2,
         "state": "running",
         "note": "",
+        "last_exit": "SIGKILL: silent for 10 s",
     }
     away = {**child, "name": "idbd", "state": "crash loop", "note": "the disk is full"}
     units = {"cabin": child, "hdb": away}
@@ -60,7 +61,7 @@ def test_status_as_json_has_the_shape_that_others_rely_on(combine: Run, put: Put
     assert {"new": 0, "cur": 0, "bad": 0} == seen["spool"]
     assert {"pages": 2.0, "bytes": 100} == seen["rates"]
     assert ["scheduler", "idbd"] == [child["name"] for child in seen["daemons"]]
-    assert {"unit", "name", "pid", "since", "restarts", "state", "note"} == set(seen["daemons"][0])
+    assert {"unit", "name", "pid", "since", "restarts", "state", "note", "last_exit"} == set(seen["daemons"][0])
     assert [{"site": "a.org", "state": "blocked", "next_s": 30.0, "reason": "robots.txt answers 503"}] == seen["waits"]
 
 
@@ -71,6 +72,7 @@ def test_status_for_people_names_what_happened(combine: Run) -> None:
         "runs     cabin, hdb",
         "5 queued, 1 leased",
         "a.org  blocked, 30 s: robots.txt answers 503",
+        "2 restarts  running  after SIGKILL: silent for 10 s",
         "crash loop  the disk is full",
     ):
         assert said in told
