@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from combine import hours
 from combine.config import Settings
@@ -38,6 +38,8 @@ ROBOTS_ELSEWHERE = "its robots.txt is read at"
 
 #: Why a site rests outside the hours that its rule gives.
 HOURS = "its site rule lets it be asked at other hours"
+
+_SITE_COLUMNS = "id name told auto crawl next shut blocked reason failures refusals day requests bytes holder".split()
 
 #: Characters of a reason that are kept: a sentence.
 REASON_LENGTH = 300
@@ -97,12 +99,12 @@ class Board:
         counts = self.rows.counts()
         for state, count in counts.pop(0, {}).items():
             self.relinks[state] = count
-        for number, by_state in counts.items():
-            site = self._read_site("id = ?", number)
-            assert site is not None, "a row's site is in the site table"
-            for state, count in by_state.items():
+        # At once: with 200,000 sites a look for each takes seconds.
+        for site in self._read_sites("id IN (SELECT DISTINCT site FROM job)"):
+            for state, count in counts.get(site.id, {}).items():
                 site.counts[state] = count
-            self.sites.enter(site)
+            if any(site.counts):
+                self.sites.enter(site)
         for number, count in self.rows.errands():
             self.sites.by_id[number].errands = count
 
@@ -127,17 +129,13 @@ class Board:
         return site
 
     def _read_site(self, where: str, value: object) -> Site | None:
-        row = self.rows.db.execute(
-            "SELECT id, name, told, auto, crawl, next, shut, blocked, reason, failures, refusals, day, requests, bytes,"
-            f" holder FROM site WHERE {where}",
-            (value,),
-        ).fetchone()
-        if row is None:
-            return None
-        names = "id name told auto crawl next shut blocked reason failures refusals day requests bytes holder".split()
-        site = Site(**dict(zip(names, row, strict=True)))
-        site.shut = bool(site.shut)
-        return site
+        return next(self._read_sites(where, value), None)
+
+    def _read_sites(self, where: str, *values: object) -> Iterator[Site]:
+        for row in self.rows.db.execute(f"SELECT {', '.join(_SITE_COLUMNS)} FROM site WHERE {where}", values):
+            site = Site(**dict(zip(_SITE_COLUMNS, row, strict=True)))
+            site.shut = bool(site.shut)
+            yield site
 
     def save_site(self, site: Site) -> None:
         """Write what must survive of a site: its pace, its blocks, when it may be asked next."""
