@@ -4,7 +4,7 @@ RUN := .venv/bin
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := combine daemons formats tests bench docs
 
-.PHONY: help install develop harvest test check lint format types docs bench bench-peers bench-scale bench-harvesters bench-steps explore soak fuzz clean
+.PHONY: help install develop harvest test check lint format types docs bench bench-peers bench-scale bench-harvesters bench-steps explore soak fuzz simulate clean
 
 help: ## print these words
 	@sed -n 's/^\([a-z-]*\):.*## /make \1: /p' Makefile
@@ -60,6 +60,9 @@ soak: .venv/.developed ## whole harvests under faults, 200 seeds in at most 50 m
 
 fuzz: .venv/.developed ## strangers' bytes for all that reads any, ten minutes each; ARGS="--seconds 60 html"
 	$(RUN)/python -m tests.fuzz $(ARGS)
+
+simulate: .venv/.developed ## days of harvesting in a minute, by the real scheduler; ARGS="--scale 10 giant"
+	$(RUN)/python -m tests.simulator $(ARGS)
 
 clean: ## remove what the other words made, but no harvest
 	rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist bench/out

@@ -141,7 +141,7 @@ class Cabin:
         if known is None:
             self._put_back(number)
             answer = step()
-            self.world.frontier.rows.commit()
+            self.world.frontier.commit()
             known = self._memory[number, words] = (self._read(), answer)
         return known
 

@@ -57,7 +57,7 @@ class Run:
         with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
             patch.setenv("COMBINE_CRASH_PLAN", str(self.charges))
             web = stack.enter_context(closing(Web(root, self.place / "log.jsonl", "--delay", "0.01")))
-            home = stack.enter_context(closing(Harness(self.place / "h", settings)))
+            home = stack.enter_context(closing(Harness(self.place / "d" / "h", settings)))
             for number, planned in enumerate(self.plan.rounds):
                 seen = len(web.requests())
                 if number:
@@ -127,8 +127,10 @@ class Run:
 
 def run(plan: Plan) -> tuple[list[str], list[str]]:
     """Harvest as planned, in a place of its own: what is wrong, and what the logs say of it."""
-    with tempfile.TemporaryDirectory(prefix="cmb", ignore_cleanup_errors=True) as name, faults.disk(Path(name)) as own:
-        work = Run(plan, Path(name), own)
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cmb", ignore_cleanup_errors=True)))
+        (place / "d").mkdir()
+        work = Run(plan, place, stack.enter_context(faults.disk(place / "d")))
         try:
             return work.go(), work.said
         except (AssertionError, OSError, subprocess.SubprocessError) as error:
