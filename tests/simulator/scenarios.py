@@ -13,7 +13,7 @@ DAY_S = 86400.0
 
 def year(seed: int, scale: float) -> Measures:
     """A standing harvest's year: small sites, one tenth of which fails."""
-    with closing(Simulation(draw(seed, int(120 * scale), 60, failing=0.1), seed)) as simulation:
+    with closing(Simulation(draw(seed, int(600 * scale), 60, failing=0.1), seed)) as simulation:
         return simulation.go(365)
 
 
