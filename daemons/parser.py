@@ -157,7 +157,11 @@ class Parser:
 
     def _batch(self, batch: Batch) -> None:
         """Bring the harvests of a batch into the store; its records wait for the sync in `_finish`."""
-        data = batch.path.read_bytes()
+        try:
+            data = batch.path.read_bytes()
+        except FileNotFoundError:
+            log.error("a batch is gone, its jobs will be queued again batch=%s", batch.name)
+            return
         with self._spool.marks(batch) as marks:
             harvests = self._current(batch, list(self._scan(batch, data)))
             reached("parser.current")
