@@ -95,7 +95,7 @@ def export_command(
     """
     if include_reserved and not because:
         raise click.UsageError("--include-reserved needs --because: who lets you use what is reserved?")
-    home = session.home()
+    home = session.home(write=False)
     reservations = Reservations(session.settings(home.path).rights.purpose, include_reserved)
     names = [name.strip() for name in fields.split(",") if name.strip()]
     damaged: list[RecordError] = []

@@ -78,7 +78,7 @@ def list_command(session: Session, site: str) -> int:
     """List the records: ID, a tab, and the URL."""
     damaged = 0
     rows = []
-    for record_id, url in listed(session.home(), site):
+    for record_id, url in listed(session.home(write=False), site):
         damaged += not url
         if session.json:
             rows.append({"id": record_id, "url": url})
@@ -99,7 +99,7 @@ def show_command(session: Session, key: str, as_path: bool, as_raw: bool) -> Non
     """Print a record."""
     if as_path + as_raw + session.json > 1:
         raise click.UsageError("--path, --raw and --json cannot be combined")
-    home = session.home()
+    home = session.home(write=False)
     store = WirStore(home)
     found = find_key(home, key)
     if as_path:
@@ -131,7 +131,7 @@ def grep_command(session: Session, text: str, ignore_case: bool, regexp: bool) -
         raise click.UsageError(f"{text!r} is no regular expression: {error}") from None
     rows = []
     count = 0
-    for record in WirStore(session.home()).records(_say_damaged):
+    for record in WirStore(session.home(write=False)).records(_say_damaged):
         if (hit := found_in(record, pattern)) is None:
             continue
         count += 1

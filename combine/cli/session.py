@@ -36,11 +36,11 @@ class Session:
 
         return find(self.home_option, os.environ, Path.cwd())
 
-    def home(self) -> Home:
-        """The home, checked; raises ConfigError where there is none."""
+    def home(self, write: bool = True) -> Home:
+        """The home, checked; raises ConfigError where there is none, or where it is not fit to be written."""
         from combine.keep.home import open_home
 
-        return open_home(self.where())
+        return open_home(self.where(), write=write)
 
     def settings(self, home: Path) -> Settings:
         """The settings of a home with what `--set` says."""

@@ -16,6 +16,7 @@ from types import TracebackType
 
 from combine.cli import units
 from combine.cli.peers import READY_S
+from combine.config import load
 from combine.errors import CombineError, RetryLater
 from combine.keep.home import Home
 
@@ -57,6 +58,8 @@ class Started:
         self.needed = wanted
         found = [unit for unit in wanted if unit in units.running(self.home.path)]
         missing = [unit for unit in wanted if unit not in found]
+        if missing:
+            load(self.home.path, self.overrides)  # a fault in the settings is said once, not by each unit
         # Noted before the start: what a Ctrl-C interrupts is stopped too.
         self.units += missing
         self._start(missing)

@@ -91,7 +91,7 @@ def log_command(session: Session, lines: int, everything: bool) -> None:
 
     Each is one line of JCF.
     """
-    found = list(events(session.home(), None if everything else lines))
+    found = list(events(session.home(write=False), None if everything else lines))
     put("".join(found))
 
 

@@ -50,6 +50,15 @@ def test_list_prints_id_tab_url(combine: Run, words: tuple[str, ...], urls: set[
 
 
 @pytest.mark.usefixtures("two")
+@pytest.mark.parametrize("words", [("list",), ("show", A), ("grep", "First"), ("export",), ("log",)])
+def test_a_home_that_cannot_be_written_can_be_read(combine: Run, home: Home, words: tuple[str, ...]) -> None:
+    far = home.path.parent / ("x" * 100)  # no socket fits there, as in a copy on read-only media
+    home.path.rename(far)
+    assert 0 == combine("--home", far, *words).exit_code
+    assert 78 == combine("--home", far, "start").exit_code
+
+
+@pytest.mark.usefixtures("two")
 def test_a_damaged_record_is_listed_and_is_a_finding(combine: Run, home: Home) -> None:
     WirStore(home).path(A).write_bytes(b"junk")
     for words in (("list",), ("grep", "Second"), ("export",)):
