@@ -25,7 +25,7 @@ def main(words: list[str]) -> int:
         if time.monotonic() > end:
             break
         plan, began = draw(seed), time.monotonic()
-        found, said = run(plan)
+        found, said, _ = run(plan)
         done += 1
         print(f"seed {seed}: {'FAILED' if found else 'well'} ({time.monotonic() - began:.1f} s)", flush=True)
         if found:

@@ -11,6 +11,7 @@ import time
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -125,16 +126,24 @@ class Run:
             self.struck -= 1
 
 
-def run(plan: Plan) -> tuple[list[str], list[str]]:
-    """Harvest as planned, in a place of its own: what is wrong, and what the logs say of it."""
+class Outcome(NamedTuple):
+    """What is wrong, what the logs say of it, and how many faults of the last round hit something."""
+
+    found: list[str]
+    said: list[str]
+    struck: int
+
+
+def run(plan: Plan) -> Outcome:
+    """Harvest as planned, in a place of its own."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cmb", ignore_cleanup_errors=True)))
         (place / "d").mkdir()
         work = Run(plan, place, stack.enter_context(faults.disk(place / "d")))
         try:
-            return work.go(), work.said
+            return Outcome(work.go(), work.said, work.struck)
         except (AssertionError, OSError, subprocess.SubprocessError) as error:
-            return [f"it did not end well: {error}"], work.said
+            return Outcome([f"it did not end well: {error}"], work.said, work.struck)
 
 
 def change(root: Path, pages: int) -> None:
