@@ -181,12 +181,7 @@ def harvest(home: Home, made: Plan, bounds: Bounds, session: Session) -> Report:
 
 def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started: Started) -> Report:
     """The part during which daemons run."""
-    found = started.need(*UNITS)
-    if found and session.overrides:
-        say(
-            f"combine: {', '.join(found)} ran already, with settings of their own: "
-            "--set and --allow-private do not reach them"
-        )
+    found = started.need(*(unit for unit in UNITS if unit != "harvester"))
     with peers.scheduler(home) as client:
         before = _first_stat(client, bounds.wait_s)
         if before.gate == "paused":
@@ -197,6 +192,13 @@ def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started:
         loaded = run.load(client, made.seeds, wish, bounds.wait_s)
         for url, reason in list(loaded.refused.items())[: verdict.SENTENCES]:
             say(f"combine: {url} was not taken: {reason}")
+        # Only now: what an earlier run left must not go out at that run's delay, and beyond this one's limit.
+        found += [unit for unit in started.need(*UNITS) if unit not in (*found, *started.units)]
+        if found and session.overrides:
+            say(
+                f"combine: {', '.join(found)} ran already, with settings of their own: "
+                "--set and --allow-private do not reach them"
+            )
         end, stat = _followed(client, home, bounds, session, started)
         seen = verdict.judge_seeds(client, home, made.seeds, wish, loaded.refused) if stat else verdict.Verdict()
     return _report(home, end, before, stat, seen)

@@ -126,7 +126,7 @@ def test_a_paused_gate_is_said_at_once(combine: Run, ready: Desk) -> None:
     assert 75 == result.exit_code
     assert "the gate is paused: combine open opens it" in result.stderr
     assert [] == ready.asked.lines("ADD")
-    assert ["cabin", "hdb", "harvester"] == ready.stopped
+    assert ["cabin", "hdb"] == ready.stopped  # a harvester before the seeds would take what an earlier run left
 
 
 def test_what_runs_already_goes_on(combine: Run, ready: Desk, put: Put, home: Home) -> None:
