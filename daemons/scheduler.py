@@ -31,6 +31,7 @@ from combine.schedule.duties import Duties, Outside
 from combine.schedule.exclusions import ExcludeFile
 from combine.schedule.frontier import Frontier
 from combine.schedule.intake import Intake, Offer, question
+from combine.schedule.names import literal
 from combine.schedule.rates import Rates
 from combine.schedule.rows import Rows
 from combine.schedule.takes import Takes
@@ -178,7 +179,7 @@ class Scheduler:
         return offer
 
     def _is_listed(self, host: str, address: str) -> bool:
-        return self._allowed.listed(host, address)
+        return self._allowed.listed(host, address or literal(host))
 
     def _refusal(self, host: str, address: str) -> str:
         try:

@@ -323,7 +323,12 @@ def _check_format(home: Home) -> None:
     except OSError as error:
         raise ConfigError(places.unfit(home.format_file, error)) from None
     if text != FORMAT:
-        raise ConfigError(f"{home.format_file} says {text[:40]!r} and this program knows {FORMAT!r}: use a newer one")
+        remedy = (
+            "use a newer program"
+            if text.startswith("combine-home ")
+            else f"write that line into it, if {home.path} is a home"
+        )
+        raise ConfigError(f"{home.format_file} says {text[:40]!r} and this program knows {FORMAT!r}: {remedy}")
 
 
 def _check_writable(home: Home) -> None:

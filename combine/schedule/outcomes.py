@@ -81,6 +81,9 @@ class Outcomes(Leases):
         job = jcf.parse_text(row.line)
         if job.get("ELSE") and self._has_no_https(line.get("DETAIL")):
             self.give_back_page(row)
+            site = self.site(row.site)
+            site.blocked, site.reason = 0.0, ""  # it was https that could not be had, and http may be asked at once
+            self.save_site(site)
             self._try_else(row, job)
         else:
             self._give_back(row, keeps_number=False)

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from combine.config import Settings
+from combine.errors import ConfigError
 from combine.schedule.clock import epoch_of, utc_text
 from combine.schedule.politeness import DAY_S
 from combine.schedule.revisit import interval, next_due
@@ -60,12 +61,22 @@ def url_key(url: str, kind: str = "page") -> int:
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """Open one of Combine's databases: write-ahead log, one sync a commit, and a large log, checkpointed seldom."""
+    """Open one of Combine's databases: write-ahead log, one sync a commit, and a large log, checkpointed seldom.
+
+    Raises ConfigError where the file is no database.
+    """
     database = sqlite3.connect(path, isolation_level=None, cached_statements=256)
-    database.executescript(
-        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=16000; PRAGMA cache_size=-8192;"
-        "PRAGMA temp_store=MEMORY; PRAGMA journal_size_limit=268435456;"
-    )
+    try:
+        database.executescript(
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=16000;"
+            "PRAGMA cache_size=-8192; PRAGMA temp_store=MEMORY; PRAGMA journal_size_limit=268435456;"
+        )
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):  # the disk's fault, which passes
+            raise
+        raise ConfigError(
+            f"{path} is damaged ({error}): restore it from a backup, or move it away to begin anew"
+        ) from None
     return database
 
 

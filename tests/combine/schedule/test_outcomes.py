@@ -395,6 +395,7 @@ def test_robots_that_cannot_be_asked_for_by_https_is_a_reason() -> None:
     world.done(without_scheme(world), "", REASON="robots.txt cannot be read", DETAIL="connect", AFTER=60)
     assert ("", "queued") == (world.state(HTTPS), world.state(URL))
     assert [("run", 10)] == world.frontier.seeds.budgets()
+    assert 0 == world.site("a.example").blocked, "what says that there is no https says nothing against http"
 
 
 def test_a_dead_line_of_ours_is_no_reason() -> None:

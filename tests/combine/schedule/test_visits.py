@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from combine.config import Settings
+from combine.errors import ConfigError
 from combine.schedule.clock import epoch_of, utc_text
 from combine.schedule.politeness import DAY_S
 from combine.schedule.revisit import next_due
@@ -263,3 +264,11 @@ def test_many_sites_are_found_whatever_is_cached(visits: Visits) -> None:
     visits.remember([OK], NOON)
     assert URL == look(visits).url
     assert {"a.example": 1} == visits._sites
+
+
+@pytest.mark.parametrize("content", [b"this is no database " * 100, bytes(range(256)) * 64])
+def test_a_damaged_database_is_named_with_the_remedy(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "visits.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"visits.sqlite is damaged .* restore it from a backup"):
+        Visits(path, Settings())
