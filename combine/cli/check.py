@@ -128,7 +128,7 @@ def _token(agent: str) -> str:
 
 
 def _robots_tag(case: Case) -> dict[str, Any]:
-    found = robots([], case.texts("values"), case.text("agent", ""), case.moment("now"))
+    found = robots([], case.texts("values"), _token(case.text("agent", "")), case.moment("now"))
     return {"noindex": found.noindex, "nofollow": found.nofollow, "noarchive": found.noarchive}
 
 

@@ -15,7 +15,7 @@ from combine.page.dates import http_date, page_date
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 _AGENT = re.compile(r"\s*([A-Za-z][\w.-]*)\s*:\s*(.*)", re.DOTALL | re.ASCII)
 _LOOSE_DATE = re.compile(
-    r"(?:[a-z]+,? *)?(\d{1,2})[ -]([a-z]{3})[a-z]*[ -](\d{4})(?: (\d\d:\d\d(?::\d\d)?))?", re.ASCII
+    r"(?:[a-z]+,? *)?(\d{1,2})[ -]([a-z]{3})[a-z]*[ -](\d{4}|\d\d(?!\d))(?: (\d\d:\d\d(?::\d\d)?))?", re.ASCII
 )
 #: A comma that is part of a date: "Wed, 01 Jul 2026" and "Wednesday, 01-Jul-26".
 _COMMA = re.compile(r"(?<!Mon)(?<!Tue)(?<!Wed)(?<!Thu)(?<!Fri)(?<!Sat)(?<!Sun)(?<!day),", re.IGNORECASE)
@@ -101,7 +101,8 @@ def _loose_date(value: str) -> int | None:
     match = _LOOSE_DATE.match(value)
     if match is None or match[2] not in _MONTHS:
         return None
-    return page_date(f"{match[3]}-{_MONTHS.index(match[2]) + 1:02}-{int(match[1]):02} {match[4] or '00:00'}")
+    year = match[3] if len(match[3]) == 4 else f"20{match[3]}"  # nothing written for robots is older
+    return page_date(f"{year}-{_MONTHS.index(match[2]) + 1:02}-{int(match[1]):02} {match[4] or '00:00'}")
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -30,7 +30,7 @@ LONGEST_DELAY_S = 366 * 86_400.0
 _END_OF_LINE = re.compile("\r\n|\n|\r")
 _BLANK = " \t\v\f\r\n"
 _TOKEN = re.compile("[A-Za-z_-]*")
-_NUMBER = re.compile(r"([0-9]{1,12})(?:[.,]([0-9]{1,9}))?")
+_NUMBER = re.compile(r"(?=[.,]?[0-9])([0-9]{0,12})(?:[.,]([0-9]{1,9}))?")
 _WRITTEN = re.compile("%[0-9A-Fa-f]{2}|[^\x21-\x7e]")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -96,6 +96,8 @@ class Rules:
         path = path_of(url)
         if path == "/robots.txt":
             return True
+        if not path.isascii():
+            path = path.encode("utf-8", "replace").decode("latin-1")  # a character is a byte, as in the rules
         path = _spelled(path).replace("*", "%2A").replace("$", "%24")
         if not path.startswith(self._beginnings):
             return True
@@ -235,7 +237,7 @@ def _seconds(value: str) -> float | None:
     match = _NUMBER.match(value)
     if not match:
         return None
-    return min(float(f"{match[1]}.{match[2] or 0}"), LONGEST_DELAY_S)
+    return min(float(f"{match[1] or 0}.{match[2] or 0}"), LONGEST_DELAY_S)
 
 
 def _rules_of(value: str, allow: bool) -> list[_Rule]:
@@ -266,8 +268,7 @@ def _spelled_character(match: re.Match[str]) -> str:
     if len(code) == 3:
         character = chr(int(code[1:], 16))
         return character if character in _UNRESERVED else code.upper()
-    octets = code.encode("latin-1") if code <= "\xff" else code.encode("utf-8", "surrogatepass")
-    return "".join(f"%{octet:02X}" for octet in octets)
+    return f"%{ord(code):02X}"
 
 
 def _matches(path: str, pieces: tuple[str, ...], to_end: bool) -> bool:

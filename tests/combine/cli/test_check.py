@@ -236,6 +236,11 @@ PAGE = b"<title>T</title><meta name=a content=b><h2>H</h2><p>x <a href='b#c'>y</
             {"values": ["unavailable_after: Wed, 01 Jul 2026 00:00:00 GMT"], "now": 1_700_000_000},
             {"noindex": False, "nofollow": False, "noarchive": False},
         ),
+        (
+            "robots-tag",
+            {"values": ["bot: noindex"], "agent": "Bot/1.0 (+https://example.org)"},
+            {"noindex": True, "nofollow": False, "noarchive": False},
+        ),
         ("robots-tag", {}, {"noindex": False, "nofollow": False, "noarchive": False}),
         (
             "url",

@@ -200,6 +200,7 @@ NOTHING = Robots()
         ([], ["nofollow, otherbot: noindex, none"], (False, True, False)),
         ([], ["unavailable_after: Wed, 25 Nov 2026 15:00:00 GMT"], (True, False, False)),
         ([], ["unavailable_after: 25 Jun 2010 15:00:00 PST"], (True, False, False)),
+        ([], ["unavailable_after: Friday, 25-Jun-10 15:00:00 PST, noarchive"], (True, False, True)),
         ([], ["unavailable_after: 2030-01-01, nofollow"], (False, True, False)),
         ([], ["max-snippet: 20, noarchive"], (False, False, True)),
         ([], ["", ",", ":"], (False, False, False)),

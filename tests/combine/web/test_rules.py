@@ -126,6 +126,8 @@ def test_patterns(pattern: str, path: str, matches: bool) -> None:
         ("user-agent: *\ncrawl-delay: 5", 5.0),
         ("user-agent: *\nCrawl-Delay: 0.5 # slow", 0.5),
         ("user-agent: *\ncrawl-delay: 0,5", 0.5),
+        ("user-agent: *\ncrawl-delay: .5", 0.5),
+        ("user-agent: *\ncrawl-delay: .", None),
         ("user-agent: *\ncrawl-delay: 10s", 10.0),
         ("user-agent: *\ncrawl-delay: 86400", 86_400.0),
         ("user-agent: *\ncrawl-delay: 99999999999999999999", LONGEST_DELAY_S),
@@ -200,3 +202,11 @@ def test_matches_as_the_plain_definition_does(pattern: str, path: str) -> None:
     assert expected == Rules.parse(f"user-agent: *\ndisallow: {pattern}".encode(), "x").allows(
         f"http://a.example{path}"
     )
+
+
+@pytest.mark.parametrize("pattern", ["/caf\u00e9", "/caf%c3%a9", "/caf%C3%A9"])
+@pytest.mark.parametrize("path", ["/caf\u00e9/x", "/caf%c3%a9/x", "/caf%C3%A9"])
+def test_a_letter_means_the_same_in_rule_and_url_however_it_is_written(pattern: str, path: str) -> None:
+    rules = Rules.parse(f"user-agent: *\ndisallow: {pattern}\n".encode(), "combine")
+    assert not rules.allows(f"https://example.org{path}")
+    assert rules.allows("https://example.org/caf%E9/x")
