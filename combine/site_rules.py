@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from combine import hours
 from combine.errors import ConfigError
+from combine.urls import BadURL, host_of, normalise
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,30 @@ class SiteRule:
 
 def check(rule: SiteRule, place: str) -> None:
     """Refuse a rule that cannot be meant, with a sentence: raises ConfigError."""
+    _check_match(rule, place)
     if rule.robots not in ("obey", "ignore"):
         raise ConfigError(f'{place}: robots is "obey" or "ignore", not "{rule.robots}"')
     if rule.tls not in ("verify", "accept"):
         raise ConfigError(f'{place}: tls is "verify" or "accept", not "{rule.tls}"')
-    if rule.robots != "obey" and not rule.because:
+    if rule.robots != "obey" and not rule.because.strip():
         raise ConfigError(f'{place}: robots = "{rule.robots}" needs because = "…": it is written into every record')
-    if rule.tls != "verify" and not rule.because:
+    if rule.tls != "verify" and not rule.because.strip():
         raise ConfigError(f'{place}: tls = "{rule.tls}" needs because = "…": it is written into every harvest')
     _check_reach(rule, place)
+
+
+def _check_match(rule: SiteRule, place: str) -> None:
+    """A name that no host can have would be a rule for nobody, which is worst where it blocks or slows down."""
+    name = rule.match.lower().removeprefix(".")
+    try:
+        host = host_of(normalise(f"http://{name}/"))
+    except BadURL:
+        host = ""
+    if host == name and "*" not in name:
+        return
+    ascii_name = bool(host) and not name.isascii()
+    remedy = f'write "{host}"' if ascii_name else 'write "example.org", or ".example.org" for all below it, too'
+    raise ConfigError(f'{place}: match = "{rule.match}" is no host name as URLs have it: {remedy}')
 
 
 def _check_reach(rule: SiteRule, place: str) -> None:

@@ -93,7 +93,7 @@ def export_command(
     In JSON lines a field that may repeat is always an array; in CSV it is one cell of JSON. For the purposes research
     and ai, pages whose sites reserve them from it are left out.
     """
-    if include_reserved and not because:
+    if include_reserved and not because.strip():
         raise click.UsageError("--include-reserved needs --because: who lets you use what is reserved?")
     home = session.home(write=False)
     reservations = Reservations(session.settings(home.path).rights.purpose, include_reserved)

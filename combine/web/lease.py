@@ -191,6 +191,7 @@ class Worker:
             return False
         if permission.closed:
             reason = f"robots.txt cannot be read ({permission.reason or 'as before'})"
+            reason += f": {permission.detail}" if permission.detail else ""
             reports.unasked(job, reason, permission.retry_s, permission.reason)
             return False
         if permission.sitemaps and job.kind == "page":

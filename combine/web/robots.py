@@ -49,6 +49,7 @@ class Answer:
     after_s: float | None = None
     to: str = ""  # where redirects led
     hops: int = 0
+    detail: str = ""  # the sentence to `reason`
 
 
 @dataclass(frozen=True, slots=True)

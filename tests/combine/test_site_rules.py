@@ -44,6 +44,36 @@ def test_a_malformed_rule_is_refused_by_its_fault(tmp_path: Path, lines: str, se
     assert "secretword" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("match", "remedy"),
+    [
+        ("http://example.org/", ".example.org"),
+        ("*.example.org", ".example.org"),
+        ("example.org:8080", ".example.org"),
+        ("example org", ".example.org"),
+        ("bücher.example", '"xn--bcher-kva.example"'),
+        ("127.1", ".example.org"),
+    ],
+)
+def test_a_rule_for_what_no_host_is_called_is_refused(tmp_path: Path, match: str, remedy: str) -> None:
+    (tmp_path / "combine.toml").write_text(f'[[site]]\nmatch = "{match}"\nblocked = true\n')
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path)
+    assert remedy in str(caught.value)
+
+
+@pytest.mark.parametrize("match", ["localhost", ".org", "127.0.0.1", "[::1]", "WWW.Example.org", "a_b.example.org"])
+def test_a_rule_for_any_kind_of_host(tmp_path: Path, match: str) -> None:
+    (tmp_path / "combine.toml").write_text(f'[[site]]\nmatch = "{match}"\nblocked = true\n')
+    assert load(tmp_path).site_rule(match.lower().removeprefix(".")) is not None
+
+
+def test_blanks_are_no_reason(tmp_path: Path) -> None:
+    (tmp_path / "combine.toml").write_text('[[site]]\nmatch = "example.org"\nrobots = "ignore"\nbecause = " "\n')
+    with pytest.raises(ConfigError, match="because"):
+        load(tmp_path)
+
+
 def test_all_that_a_rule_may_say(tmp_path: Path) -> None:
     (tmp_path / "combine.toml").write_text(
         '[[site]]\nmatch = ".example.org"\ndelay = 2\ndepth = 3\nrobots = "ignore"\nbecause = "ours"\ntls = "accept"\n'

@@ -101,6 +101,13 @@ def test_each_scheme_and_port_has_its_own_file(tmp_path: Path) -> None:
     ]
 
 
+def test_a_certificate_that_is_not_accepted_is_told_with_its_sentence(tmp_path: Path) -> None:
+    web = Web()
+    web.answers["https://a.example/robots.txt"] = Fetched("failed", reason="tls", detail="it is self-signed")
+    got = ask(keeper(tmp_path, Clock()), web, "https://a.example/")
+    assert (True, "tls", "it is self-signed") == (got.closed, got.reason, got.detail)
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
