@@ -127,6 +127,7 @@ class Duties:
         self.holders = Holders(self._died)
         self.stored = asyncio.Event()
         self.unresolved = asyncio.Event()
+        self._has_takers = False  # somebody asked for jobs; one who only asks why must not have them judged
         self._offer = offer
         self._timer = asyncio.Event()
         self._missing: dict[str, int] = {}
@@ -195,9 +196,18 @@ class Duties:
             self.pulse.beat()
         self.looked()
 
+    def taken(self) -> None:
+        """TAKE looked at the sites: names may be too old, and from now on they are looked up.
+
+        Not before: `why` starts a scheduler for its question, without the --allow-private of the harvest that made the
+        queue, and that one would find the jobs' addresses forbidden and give them up.
+        """
+        self._has_takers = True
+        self.looked()
+
     def looked(self) -> None:
-        """TAKE looked at the sites: names may be too old, and there may be a new moment to wake at."""
-        if self.frontier.sites.members[UNRESOLVED]:
+        """There may be names to look up, and there may be a new moment to wake at."""
+        if self._has_takers and self.frontier.sites.members[UNRESOLVED]:
             self.unresolved.set()
         self._timer.set()
 

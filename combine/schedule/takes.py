@@ -57,7 +57,7 @@ class Takes:
         if asked.get("SITE"):
             return self._look_at(asked.get("SITE"), holder)
         jobs = self._frontier.take(holder, min(max(asked.number("SITES", 1), 0), SITES))
-        self._duties.looked()
+        self._duties.taken()
         return jobs
 
     def _look_at(self, name: str, holder: Holder) -> list[Job]:

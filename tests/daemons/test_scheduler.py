@@ -320,6 +320,7 @@ def test_relink_jobs_go_to_parsers(tmp_path: Path) -> None:
 def test_names_too_old_are_looked_up_after_a_pause(tmp_path: Path) -> None:
     async def work(made: Cabin) -> None:
         await made.call("ADD", SEED)
+        await made.call("TAKE", jcf.job(SITES=0, WAIT=0))  # names are looked up for who takes
         await made.until(lambda: desk(made)._frontier.sites.by_name[SITE].state == "due")
         desk(made)._frontier.sites.by_name[SITE].address_until = 0.0
         assert 1 == len(await take(made))
@@ -443,6 +444,7 @@ def test_at_sighup_the_settings_are_read_again(tmp_path: Path, caplog: pytest.Lo
 def test_an_address_that_may_not_be_asked_ends_its_jobs_with_the_line_to_set(tmp_path: Path) -> None:
     async def work(made: Cabin) -> None:
         await made.call("ADD", jcf.job(URL="http://10.1.2.3/", SCOPE="host"))
+        await made.call("TAKE", jcf.job(SITES=0, WAIT=0))  # names are looked up for who takes
         await made.until(lambda: desk(made)._frontier.sites.by_name["10.1.2.3"].counts[5] == 1)
         (first, *_) = await made.call("WHY", jcf.job(URL="http://10.1.2.3/"))
         assert "allow_private" in first.get("REASON")
@@ -488,6 +490,7 @@ def test_a_standing_harvest_asks_again_what_is_due(tmp_path: Path, monkeypatch: 
 def test_the_lease_of_a_holder_that_died_meanwhile_is_over(tmp_path: Path) -> None:
     async def work(made: Cabin) -> None:
         await made.call("ADD", SEED)
+        await made.call("TAKE", jcf.job(SITES=0, WAIT=0))  # names are looked up for who takes
         await made.until(lambda: desk(made)._frontier.sites.by_name[SITE].state == "due")
         desk(made)._frontier.take(Holder(os.getpid(), start_time(os.getpid()) + 1), 1)
         await made.scheduler.stop()

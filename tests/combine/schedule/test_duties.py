@@ -252,11 +252,28 @@ def test_names_are_looked_up(addresses: dict[str, Answer]) -> None:
         addresses["b.example"] = Answer(reason="no such name", no_such_name=True)
         addresses["c.example"] = Answer(reason="private", is_refused=True)
         room.duties.start()
+        room.duties.taken()
         sites = [room.world.site(f"{name}.example") for name in ("a", "b", "c")]
         await room.until(lambda: not any(site.resolving for site in sites) and bool(sites[0].address))
         await room.until(lambda: bool(sites[1].counts[1] and sites[2].counts[5]))
         assert ["due", "empty", "empty"] == [site.state for site in sites]
         assert ("192.0.2.1", 1) == (sites[0].address, sites[1].name_failures)
+
+    run(work)
+
+
+def test_no_name_is_looked_up_before_somebody_takes(addresses: dict[str, Answer]) -> None:
+    addresses["a.example"] = Answer(reason="private", is_refused=True)
+
+    async def work(room: Room) -> None:
+        room.world.seed(URL)
+        room.duties.start()
+        room.duties.changed()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert "unresolved" == room.world.site("a.example").state
+        room.duties.taken()
+        await room.until(lambda: "empty" == room.world.site("a.example").state)
 
     run(work)
 
@@ -268,6 +285,7 @@ def test_no_more_names_at_once_than_allowed(addresses: dict[str, Answer], monkey
         for number in range(9):
             room.world.seed(f"http://{number}.example/")
         room.duties.start()
+        room.duties.taken()
         most = 0
         while room.world.frontier.unresolved(1) or any(site.resolving for site in room.world.frontier.sites):
             most = max(most, sum(site.resolving for site in room.world.frontier.sites))
@@ -305,6 +323,7 @@ def test_a_full_disk_ends_no_look_up(addresses: dict[str, Answer], monkeypatch: 
 
         monkeypatch.setattr(room.world.frontier, "unresolvable", full)
         room.duties.start()
+        room.duties.taken()
         await room.until(lambda: room.world.site("a.example").counts[1] == 1)
         assert 1 == len(room.server.spoilt)
 
@@ -318,6 +337,7 @@ def test_who_waits_is_woken_when_something_is_due(addresses: dict[str, Answer]) 
     async def work(room: Room) -> None:
         room.world.seed(URL)
         room.duties.start()
+        room.duties.taken()
         waiting = asyncio.ensure_future(room.duties.pulse.wait(20))
         await waiting
         assert "due" == room.world.site("a.example").state
