@@ -152,12 +152,16 @@ def _undeclared(body: bytes) -> str:
     return _detected(body) if b"\x00" in body or b"\x1b" in body else "UTF-8"
 
 
+#: What the detector calls Microsoft's tables of these, which are what the standard means by its names.
+_MICROSOFT = {"cp932": "Shift_JIS", "cp949": "EUC-KR", "cp950": "Big5", "cp936": "GBK"}
+
+
 def _detected(body: bytes) -> str:
     # Loaded when first needed: 38 MB, and most parsers never meet such a page.
     import chardet
 
     found = chardet.detect(body[:_DETECT_BYTES])["encoding"] or ""
-    name = encoding_for(found)
+    name = encoding_for(found) or _MICROSOFT.get(found.lower(), "")
     # The standard reads the stateful Asian encodings as nothing, to keep scripts safe. Here no script runs.
     return name if name and name != "replacement" else _codec(found) or _FALLBACK
 

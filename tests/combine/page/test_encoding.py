@@ -108,3 +108,8 @@ def test_share_of_real_files() -> None:
 def test_any_bytes_give_a_text_without_surrogates(body: bytes, charset: str) -> None:
     text = to_text(body, charset, True).text
     assert text.encode("utf-8").decode("utf-8") == text
+
+
+def test_what_is_detected_has_a_name_of_the_web() -> None:
+    text = "日本語のテキストです。これは文字コードの判定を試すための文章で、十分に長いものです。" * 3
+    assert Text(text, "Shift_JIS") == to_text(text.encode("shift_jis"), "", False)
