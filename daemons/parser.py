@@ -58,6 +58,9 @@ CLAIM, LOOK_S, RELINK_S = 2, 0.05, 0.5
 #: Records that are written wait at most so long for one sync for all.
 SYNC_S = 2.0
 
+#: Pages remembered that left their records to a canonical URL.
+YIELDED = 10_000
+
 #: Seconds to wait where the scheduler, idbd or the disk says not now.
 AGAIN_S = 0.3
 
@@ -92,6 +95,7 @@ class Parser:
         self._documents = 0
         self._born = time.monotonic()
         self._next_relinks = 0.0
+        self._yielded: dict[str, str] = {}  # pages and the canonical URLs to which they have left their records
 
     def run(self) -> None:
         """Work until told to stop, or until this life is over."""
@@ -237,7 +241,7 @@ class Parser:
 
     def _yields(self, lesson: Lesson) -> bool:
         """Whether a page's canonical URL is another one in scope, that does not lead back here; it is then offered."""
-        if not lesson.canonical:
+        if not lesson.canonical or self._yielded.get(lesson.canonical) == lesson.url:
             return False
         for visit in self._idbd.call("LOOKUP", [jcf.job(URL=lesson.canonical)]):
             if visit.get("TO") == lesson.url:
@@ -245,7 +249,12 @@ class Parser:
         job = lesson.harvest.job
         kept = {name: job.get(name) or None for name in ("SEED", "TAG", "SINCE", "DEPTH")}
         reply = self._scheduler.call("ADD", [jcf.job(URL=lesson.canonical, VIA=job.url, **kept)])
-        return "outside=0 refused=0" in reply.text
+        if "outside=0 refused=0" not in reply.text:
+            return False
+        if len(self._yielded) >= YIELDED:
+            self._yielded.clear()
+        self._yielded[lesson.url] = lesson.canonical  # idbd does not know it before STORED
+        return True
 
     def _guarded(self, batch: Batch, item: Item, step: Callable[[], T]) -> T | None:
         """Do a step of one page; a page that raises goes to bad at once, and is None."""
