@@ -41,7 +41,9 @@ def fault_free() -> Iterator[dict[str, str]]:
             yield home.records(web)
 
 
-def check(web: Web, home: Harness, expected: dict[str, str], faults: int, delay_s: float = 0.0) -> None:
+def check(
+    web: Web, home: Harness, expected: dict[str, str], faults: int, delay_s: float = 0.0, abandoned: int = 0
+) -> None:
     """The store is as without faults, nothing is left over, and no page was asked too often or too soon."""
     records = home.records(web)
     assert set(expected) == set(records)
@@ -49,7 +51,10 @@ def check(web: Web, home: Harness, expected: dict[str, str], faults: int, delay_
     assert [] == home.leftovers()
     counts = Counter(entry["path"] for entry in web.requests() if entry["path"] != "/robots.txt")
     assert {} == {path: count for path, count in counts.items() if count > 1 + faults}
-    assert [] == violations(web.requests(), delay_s)
+    # The one exception of politeness: a request that ended with its harvester, on which the server still works.
+    found = violations(web.requests(), delay_s)
+    assert len(found) <= abandoned, found
+    assert all(violation.gap_s < 0 for violation in found), found
 
 
 @pytest.mark.parametrize("name", ["scheduler", "idbd", "logd", "harvester", "parser"])
@@ -60,7 +65,7 @@ def test_one_daemon_is_killed(webs: Webs, homes: Homes, fault_free: dict[str, st
             until(lambda part=part: len(web.requests()) > part * PAGES // 4, "pages are asked for")  # type: ignore[misc]
             home.kill(name)
         home.finish(running)
-    check(web, home, fault_free, faults=2)
+    check(web, home, fault_free, faults=2, abandoned=2 if name == "harvester" else 0)
 
 
 def test_everything_is_killed_and_the_same_command_goes_on(
@@ -75,7 +80,7 @@ def test_everything_is_killed_and_the_same_command_goes_on(
             running.wait(timeout=10)
         until(lambda: not home.processes(), "all are gone")
     home.run("harvest", web.url("/index.html"), "--delay", "0")
-    check(web, home, fault_free, faults=2)
+    check(web, home, fault_free, faults=2, abandoned=2)
 
 
 @pytest.mark.parametrize("name", ["harvester", "parser", "scheduler"])
@@ -87,7 +92,7 @@ def test_a_stopped_process_is_replaced(webs: Webs, homes: Homes, fault_free: dic
         os.kill(pid, signal.SIGSTOP)
         until(lambda: not Path(f"/proc/{pid}").exists(), f"{name} is ended")
         home.finish(running)
-    check(web, home, fault_free, faults=1)
+    check(web, home, fault_free, faults=1, abandoned=1 if name == "harvester" else 0)
 
 
 def test_politeness_outlives_kills(webs: Webs, homes: Homes) -> None:
