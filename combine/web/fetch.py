@@ -313,7 +313,7 @@ class _Asking:
             location=location if outcome == "redirect" else "",
             after_s=after(response) if response.status >= 300 else None,
             took_ms=took_ms,
-            ended=_boottime(),
+            ended=boottime(),
             peer=peer,
         )
 
@@ -340,14 +340,14 @@ class _Asking:
             detail=detail,
             after_s=after_s,
             took_ms=self._took_ms(),
-            ended=_boottime(),
+            ended=boottime(),
             peer=peer,
         )
 
     def refused(self, reason: str, detail: str) -> Fetched:
         harvest = Harvest(job=self.job, outcome="refused", fetched=utc(self.began), robots=self.robots)
         return Fetched(
-            outcome="refused", reason=reason, detail=detail, harvest=harvest, took_ms=self._took_ms(), ended=_boottime()
+            outcome="refused", reason=reason, detail=detail, harvest=harvest, took_ms=self._took_ms(), ended=boottime()
         )
 
     def _took_ms(self) -> int:
@@ -369,5 +369,6 @@ def _conditions(job: Job) -> dict[str, str]:
     return headers
 
 
-def _boottime() -> float:
+def boottime() -> float:
+    """Seconds since the machine started, sleep included."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

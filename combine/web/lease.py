@@ -10,7 +10,6 @@ whole site.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +18,7 @@ from typing import Protocol
 from combine.config import Settings
 from combine.urls import extension_of, host_of, network_of
 from combine.web.addresses import Allowed
-from combine.web.fetch import Fetched, Fetcher
+from combine.web.fetch import Fetched, Fetcher, boottime
 from combine.web.gate import Permission, RobotsKeeper
 from combine.web.robots import origin_of
 from formats.jcf import Job
@@ -86,11 +85,6 @@ def leases_of(lines: list[Job]) -> list[Lease]:
         lease = leases.setdefault(number, Lease(number, line.get("ADDR"), line.seconds("DELAY")))
         lease.jobs.append(line)
     return list(leases.values())
-
-
-def boottime() -> float:
-    """Seconds since the machine started, sleep included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 async def sleep_until(moment: float) -> None:
