@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from combine import __version__
 from combine.keep.home import Home
 from combine.notify import Notify
 from combine.status import write_status
@@ -83,7 +84,13 @@ class Report:
                 self._ready.close()
 
     def _write(self, shown: list[dict[str, Any]]) -> None:
-        status = {"unit": self.unit, "pid": os.getpid(), "since": self._since, "children": shown}
+        status = {
+            "unit": self.unit,
+            "pid": os.getpid(),
+            "since": self._since,
+            "version": __version__,
+            "children": shown,
+        }
         try:
             write_status(self.home, self.unit, status)
         except OSError as error:

@@ -250,8 +250,8 @@ class Keepalive:
 
 def run(options: Options) -> int:
     """Keep a unit alive until told to stop; raises ConfigError where it cannot begin."""
-    settings = load(options.home, options.overrides)
     home = open_home(options.home)
+    settings = load(options.home, options.overrides)
     with lock(home, options.unit) as held:
         if not options.foreground:
             keep = [held.fileno()] + ([options.ready_fd] if options.ready_fd >= 0 else [])

@@ -118,9 +118,10 @@ def try_command(session: Session, url: str, allow_private: tuple[str, ...]) -> i
     seed = parse(url)
     session.overrides += tuple(f"harvest.allow_private={host}" for host in allow_private)
     where = session.where()
+    home = session.home(write=False) if is_home(where) else None
     settings = session.settings(where)
     plan.make([seed], Wish(), settings)
-    attempt = attempt_seed(seed, settings, Home(where) if is_home(where) else None)
+    attempt = attempt_seed(seed, settings, home)
     session.say("\n".join(f"{name:<8}{text}" for name, text in attempt.facts))
     record = attempt.lesson.record if attempt.lesson else None
     if record is not None:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from combine import __version__
 from combine.cli import peers, plan, systemd
 from combine.cli.screen import put, put_coloured, put_json
 from combine.cli.session import Session, command
 from combine.config import Settings, load
-from combine.errors import EXIT_FINDING, CombineError, ConfigError
+from combine.errors import EXIT_CONFIG, EXIT_FINDING, CombineError, ConfigError
 from combine.keep.home import Home, open_home, room
 from combine.keep.places import file_system_of
 from combine.keep.spool import Spool
@@ -85,7 +86,7 @@ def examine(path: Path, overrides: tuple[str, ...] = ()) -> Iterator[Finding]:
 def doctor_command(session: Session) -> int:
     """Check the home, the machine and the settings, and name remedies.
 
-    Exit code 1 where there is a finding.
+    Exit code 1 where there is a finding, 78 where the home cannot be used at all.
     """
     findings = []
     for finding in examine(session.where(), session.overrides):
@@ -95,6 +96,8 @@ def doctor_command(session: Session) -> int:
             put(f"  {finding.what}: {finding.sentence}\n")
     if session.json:
         put_json([{"level": found.level, "what": found.what, "sentence": found.sentence} for found in findings])
+    if any(finding.what == "home" and finding.level == "fail" for finding in findings):
+        return EXIT_CONFIG
     return 0 if all(finding.level == "ok" for finding in findings) else EXIT_FINDING
 
 
@@ -187,6 +190,10 @@ def _units(home: Home, _: Settings) -> Iterator[Finding]:
     else:
         yield Finding("ok", "units", "all run")
     for unit in read_status(home.path):
+        version = unit.get("version", __version__)
+        if version != __version__:
+            remedy = f"combine restart {unit['unit']}"
+            yield Finding("warn", "units", f"{unit['unit']} is of version {version}, this is {__version__}: {remedy}")
         for child in unit["children"]:
             if child.get("state") not in ("running", "starting"):
                 note = child.get("note") or child.get("last_exit") or "it says nothing"

@@ -141,6 +141,8 @@ def harvest_command(
     )
     seeds = read(urls, file, sitemaps)
     where = session.where()
+    if is_home(where):
+        session.home(write=False)  # a newer home may have settings that this program does not know
     overrides = tuple(f"harvest.allow_private={host}" for host in allow_private)
     session.overrides += overrides
     settings = session.settings(where)

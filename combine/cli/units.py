@@ -54,8 +54,8 @@ def start_unit(
         click.echo(f"{unit} runs already on {home} (pid {pid}, since {since}); nothing was changed", err=True)
         return EXIT_FINDING
     try:
+        open_home(home)  # first: a newer home may have settings that this program does not know
         load(home, overrides)
-        open_home(home)
     except ConfigError as error:
         click.echo(f"{unit}: {error}", err=True)
         return error.exit_code

@@ -21,6 +21,8 @@ from combine.keep.locks import lock as lock
 from combine.keep.locks import who_holds as who_holds
 from combine.services import SERVICES
 
+#: Whoever changes what lies in a home raises the number, and writes the way from the one before: see
+#: docs/operations.md, "Upgrading".
 FORMAT = "combine-home 1"
 
 #: Bytes of a Unix socket's path: sun_path holds 108 with its NUL.
@@ -200,6 +202,8 @@ def find(option: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
 def create(path: Path) -> Home:
     """Make a home, or complete one that is there already; raises ConfigError where the place is taken or unfit."""
     home = Home(Path(os.path.abspath(path)))
+    if is_home(home.path):
+        _check_format(home)
     _refuse_long_path(home)
     _refuse_network(home.path)
     try:
@@ -324,7 +328,7 @@ def _check_format(home: Home) -> None:
         raise ConfigError(places.unfit(home.format_file, error)) from None
     if text != FORMAT:
         remedy = (
-            "use a newer program"
+            "use the program that wrote it, or a newer one (pip install --upgrade combine-system)"
             if text.startswith("combine-home ")
             else f"write that line into it, if {home.path} is a home"
         )

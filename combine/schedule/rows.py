@@ -13,7 +13,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from combine.schedule.visits import open_database
+from combine.schedule.database import open_database
 from formats.jcf import VERSION
 
 QUEUED, DEFERRED, LEASED, FETCHED, STORED, DEAD = range(6)
@@ -110,8 +110,7 @@ class Rows:
     """The queue's tables. One process owns the database; nothing is durable before `commit`."""
 
     def __init__(self, path: Path) -> None:
-        self.db = open_database(path)
-        self.db.executescript(_SCHEMA)
+        self.db = open_database(path, _SCHEMA)
 
     def begin(self) -> None:
         """Open a transaction, unless one is open."""

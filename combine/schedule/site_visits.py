@@ -16,6 +16,7 @@ from typing import Any
 
 from sqlitedict import SqliteDict
 
+from combine.schedule.database import open_database
 from formats.jcf import Job
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,9 @@ WAITING = 10_000
 #: Bytes that must be free for a write: the disk's last belong to the queues.
 ROOM_BYTES = 1024 * 1024
 
+#: As sqlitedict makes it.
+_SCHEMA = 'CREATE TABLE IF NOT EXISTS "site" (key TEXT PRIMARY KEY, value BLOB);'
+
 
 class SiteVisits:
     """The table of sites, one owner."""
@@ -34,6 +38,7 @@ class SiteVisits:
         self._path = path
         self._news: dict[str, dict[str, Any]] = {}
         threading.excepthook = _say
+        open_database(path, _SCHEMA).close()
         self._table = self._open()
 
     def note(self, site: str, visit: Job, now: str) -> None:

@@ -9,15 +9,14 @@ site's known pages that turned bad, each once a day.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 from combine.config import Settings
-from combine.errors import ConfigError
 from combine.schedule.clock import epoch_of, utc_text
+from combine.schedule.database import open_database
 from combine.schedule.politeness import DAY_S
 from combine.schedule.revisit import interval, next_due
 from combine.urls import site_of
@@ -60,33 +59,12 @@ def url_key(url: str, kind: str = "page") -> int:
     return int.from_bytes(hashlib.md5(text.encode(), usedforsecurity=False).digest()[:8], "big", signed=True)
 
 
-def open_database(path: Path) -> sqlite3.Connection:
-    """Open one of Combine's databases: write-ahead log, one sync a commit, and a large log, checkpointed seldom.
-
-    Raises ConfigError where the file is no database.
-    """
-    database = sqlite3.connect(path, isolation_level=None, cached_statements=256)
-    try:
-        database.executescript(
-            "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=16000;"
-            "PRAGMA cache_size=-8192; PRAGMA temp_store=MEMORY; PRAGMA journal_size_limit=268435456;"
-        )
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):  # the disk's fault, which passes
-            raise
-        raise ConfigError(
-            f"{path} is damaged ({error}): restore it from a backup, or move it away to begin anew"
-        ) from None
-    return database
-
-
 class Visits:
     """The visits of all URLs. One process owns the database; nothing is durable before `commit`."""
 
     def __init__(self, path: Path, settings: Settings) -> None:
         self._settings = settings
-        self._db = open_database(path)
-        self._db.executescript(_SCHEMA)
+        self._db = open_database(path, _SCHEMA)
         self._sites: dict[str, int] = {}
         self._changes: Counter[str | int] = Counter()  # of the counts: by name, and by site that of its records
         self._held = self._count_held()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from combine import spawn
+from combine import __version__, spawn
 from combine.config import Settings
 from combine.errors import EXIT_CONFIG, ConfigError
 from combine.keep.home import Home
@@ -84,6 +84,7 @@ def test_all_start_in_order_say_ready_and_are_named_on_their_command_line(home: 
         [status] = read_status(home.path)
         assert ("hdb", process.pid) == (status["unit"], status["pid"])
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", status["since"])
+        assert __version__ == status["version"]
         assert {"name", "pid", "since", "restarts", "state", "note", "last_exit"} == set(found["idbd"])
         watch = Watch(pids(found))
         log = end(process)

@@ -56,7 +56,7 @@ def test_a_slip_in_the_settings_and_no_home(combine: Run, home: Home) -> None:
     home.config_file.write_text("[no]\n")
     home.format_file.unlink()
     result = combine("doctor", "--json")
-    assert ("fail", "fail", 1) == (_levels(result)["settings"], _levels(result)["home"], result.exit_code)
+    assert ("fail", "fail", 78) == (_levels(result)["settings"], _levels(result)["home"], result.exit_code)
 
 
 @pytest.mark.usefixtures("well")
@@ -72,7 +72,7 @@ def running(desk: Desk, home: Home, monkeypatch: pytest.MonkeyPatch) -> Desk:
         {"name": "parser-1", "state": "crash loop", "note": "", "last_exit": "exit 70"},
     ]
     monkeypatch.setattr(doctor, "running", lambda _: dict(desk.alive))
-    monkeypatch.setattr(doctor, "read_status", lambda _: [{"unit": "hdb", "children": children}])
+    monkeypatch.setattr(doctor, "read_status", lambda _: [{"unit": "hdb", "version": "0.0.9", "children": children}])
     desk.scheduler["PING"] = [ok()]
     desk.idbd["PING"] = [ok()]
     desk.start_unit(home.path, "cabin")
@@ -87,7 +87,10 @@ def test_what_runs_is_asked(combine: Run, home: Home, running: Desk) -> None:
     found = json.loads(combine("doctor", "--json").stdout)
     logd.close()
     told = {f"{line['level']} {line['what']}": line["sentence"] for line in found}
-    assert "combine start harvester" in told["warn units"]
+    warned = [line["sentence"] for line in found if line["level"] == "warn" and line["what"] == "units"]
+    assert warned[0].endswith("combine start harvester")
+    assert warned[1].startswith("hdb is of version 0.0.9")
+    assert warned[1].endswith("combine restart hdb")
     assert "parser-1 is crash loop (exit 70)" in told["fail units"]
     assert {"ok scheduler", "ok idbd", "ok logd"} <= set(told)
     running.daemons["scheduler"].close()
