@@ -20,7 +20,7 @@ import click
 
 import combine
 from combine.config import Settings, load
-from combine.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FINDING, ConfigError
+from combine.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FINDING, CombineError, ConfigError
 from combine.keep.home import Home, find, is_home, open_home
 from combine.keep.locks import who_holds
 from combine.services import UNITS
@@ -56,7 +56,7 @@ def start_unit(
     try:
         open_home(home)  # first: a newer home may have settings that this program does not know
         load(home, overrides)
-    except ConfigError as error:
+    except CombineError as error:
         click.echo(f"{unit}: {error}", err=True)
         return error.exit_code
     ready, said = os.pipe()

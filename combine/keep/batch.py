@@ -22,6 +22,7 @@ from pathlib import Path
 from combine.config import Settings
 from combine.crashpoints import reached
 from combine.keep.home import Home
+from combine.keep.places import sync_directory
 from formats import hrf
 from formats.hrf import Harvest
 
@@ -88,7 +89,7 @@ class Sealed:
             os.rename(self._path, self._home.spool_new / (self.name + SUFFIX))
             self._is_renamed = True
             reached("batch.renamed")
-        _sync_directory(self._home.spool_new)
+        sync_directory(self._home.spool_new)
         self.discard()
         return self.name
 
@@ -256,11 +257,3 @@ def _copy_by_hand(source: int, target: int, length: int, offset: int, start: int
         offset = _write_all(target, piece, offset)
         start += len(piece)
         length -= len(piece)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

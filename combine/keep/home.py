@@ -200,30 +200,35 @@ def find(option: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
 
 
 def create(path: Path) -> Home:
-    """Make a home, or complete one that is there already; raises ConfigError where the place is taken or unfit."""
+    """Make a home, or complete one that is there already; raises ConfigError where the place is taken or unfit.
+
+    A full disk raises RetryLater; the next call goes on from there.
+    """
     home = Home(Path(os.path.abspath(path)))
     if is_home(home.path):
         _check_format(home)
     _refuse_long_path(home)
     _refuse_network(home.path)
     try:
+        above = [path.parent for path in (home.path, *home.path.parents) if not path.exists()]
         home.path.mkdir(parents=True, exist_ok=True)
         if not is_home(home.path) and not _is_begun(home):
             raise ConfigError(f"{home.path} holds other files and is not a home: name a new or an empty directory")
-        for directory in home.directories():
-            directory.mkdir(exist_ok=True, mode=0o700 if directory == home.run else 0o777)
+        _make_directories(home)
         for file, text in _first_files(home).items():
             if not file.exists():
-                fresh = _fresh(file)
-                fresh.write_text(text, encoding="utf-8")
-                fresh.rename(file)
+                _put(file, text)
+        for path in above:
+            places.sync_directory(path)
     except OSError as error:
-        raise ConfigError(places.unfit(home.path, error)) from None
+        raise places.unfit(home.path, error) from None
     return home
 
 
 def open_home(path: Path, environ: Mapping[str, str] = os.environ, write: bool = True) -> Home:
     """Take a home into use; raises ConfigError, in one sentence, for everything that makes it unfit.
+
+    What passes, as a full disk does, raises RetryLater.
 
     Where a service manager gives a run directory ($RUNTIME_DIRECTORY), the sockets go there, and run/sockets points
     to it so that commands outside the service find them. Without `write` only FORMAT is looked at: enough for readers.
@@ -235,13 +240,12 @@ def open_home(path: Path, environ: Mapping[str, str] = os.environ, write: bool =
     _refuse_network(home.path)
     _check_writable(home)
     try:
-        for directory in home.directories():
-            directory.mkdir(exist_ok=True, mode=0o700 if directory == home.run else 0o777)
+        _make_directories(home)
         given = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
         if given and Path(given).is_dir():
             _point_to(home.run / "sockets", given)
     except OSError as error:
-        raise ConfigError(places.unfit(home.path, error)) from None
+        raise places.unfit(home.path, error) from None
     _refuse_long_path(home)
     return home
 
@@ -308,6 +312,26 @@ def _first_files(home: Home) -> dict[Path, str]:
     return {home.config_file: FIRST_TOML, home.exclude_file: FIRST_EXCLUDE, home.format_file: FORMAT + "\n"}
 
 
+def _make_directories(home: Home) -> None:
+    """Make what is missing, durably: below it lies all that will be acknowledged."""
+    missing = [directory for directory in home.directories() if not directory.exists()]
+    for directory in missing:
+        directory.mkdir(exist_ok=True, mode=0o700 if directory == home.run else 0o777)
+    for above in {directory.parent for directory in missing}:
+        places.sync_directory(above)
+
+
+def _put(file: Path, text: str) -> None:
+    """Write a file as a whole, durable before the next one: a power cut leaves no home with an empty FORMAT."""
+    fresh = _fresh(file)
+    with open(fresh, "w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.rename(file)
+    places.sync_directory(file.parent)
+
+
 def _fresh(file: Path) -> Path:
     return file.with_name(file.name + ".fresh")
 
@@ -325,7 +349,7 @@ def _check_format(home: Home) -> None:
     except (FileNotFoundError, NotADirectoryError):
         raise ConfigError(f"{home.path} is not a home; make one with: combine init {home.path}") from None
     except OSError as error:
-        raise ConfigError(places.unfit(home.format_file, error)) from None
+        raise places.unfit(home.format_file, error) from None
     if text != FORMAT:
         remedy = (
             "use the program that wrote it, or a newer one (pip install --upgrade combine-system)"
@@ -339,7 +363,7 @@ def _check_writable(home: Home) -> None:
     for directory in (home.path, *home.directories()):
         if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
             code = errno.EROFS if os.statvfs(directory).f_flag & os.ST_RDONLY else errno.EACCES
-            raise ConfigError(places.unfit(directory, OSError(code, os.strerror(code))))
+            raise places.unfit(directory, OSError(code, os.strerror(code)))
 
 
 def _point_to(link: Path, target: str) -> None:

@@ -51,12 +51,15 @@ class Lock:
 
 
 def lock(home: Home, name: str) -> Lock:
-    """Become the one `name` of this home, before its socket is bound; raises ConfigError saying who is it already."""
+    """Become the one `name` of this home, before its socket is bound; raises ConfigError saying who is it already.
+
+    A full disk raises RetryLater.
+    """
     path = home.pid_file(name)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise ConfigError(places.unfit(path, error)) from None
+        raise places.unfit(path, error) from None
     held = Lock(descriptor, path)
     try:
         _flock_patiently(descriptor)
@@ -69,7 +72,7 @@ def lock(home: Home, name: str) -> Lock:
         ) from None
     except OSError as error:
         held.close()
-        raise ConfigError(places.unfit(path, error)) from None
+        raise places.unfit(path, error) from None
     return held
 
 

@@ -7,6 +7,8 @@ import os
 import pwd
 from pathlib import Path
 
+from combine.errors import CombineError, ConfigError, RetryLater
+
 #: File systems on which flock, rename or fsync cannot be trusted among machines, as /proc/self/mountinfo names them.
 NETWORK_FILE_SYSTEMS = frozenset(
     (
@@ -17,6 +19,9 @@ NETWORK_FILE_SYSTEMS = frozenset(
         *("fuse.lizardfs", "fuse.seaweedfs", "fuse.gvfsd-fuse", "fuse.hdfs", "fuse.blobfuse", "fuse.blobfuse2"),
     )
 )
+
+#: What passes by itself, or when somebody makes room: no fault of the settings or the home.
+_PASSING = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE, errno.EMFILE, errno.ENOMEM))
 
 
 def file_system_of(path: Path) -> str:
@@ -64,6 +69,15 @@ def weigh(directory: Path, suffix: str) -> tuple[int, int]:
     return count, total
 
 
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable: what was made, renamed and removed in it. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def size(count: int) -> str:
     """Bytes as people say them."""
     if count >= 1 << 30:
@@ -71,14 +85,16 @@ def size(count: int) -> str:
     return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
 
 
-def unfit(path: Path, error: OSError) -> str:
-    """Why a path cannot be used, as one sentence with the remedy."""
+def unfit(path: Path, error: OSError) -> CombineError:
+    """Why a path cannot be used, as one sentence with the remedy: to be mended, or (a full disk) to be tried later."""
     place = error.filename or path
+    if error.errno in _PASSING:
+        return RetryLater(f"{place} cannot be used now: {error.strerror}; when that is over, give the command again")
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"{place} may not be written by user {user()}: give it the directory, or use another home"
+        return ConfigError(f"{place} may not be written by user {user()}: give it the directory, or use another home")
     if error.errno == errno.EROFS:
-        return f"{place} is on a read-only file system: use another home"
-    return f"{place} cannot be used as a home: {error.strerror}"
+        return ConfigError(f"{place} is on a read-only file system: use another home")
+    return ConfigError(f"{place} cannot be used as a home: {error.strerror}")
 
 
 def user() -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from combine.keep import seekable
 from combine.keep.batch import SUFFIX, is_batch_name
 from combine.keep.home import Home
+from combine.keep.places import sync_directory
 from formats import hrf, wir
 from formats.hrf import Harvest
 from formats.jcf import RecordError
@@ -152,10 +153,11 @@ def compress_batch(path: Path) -> Path:
             file.flush()
             os.fsync(file.fileno())
         fresh.rename(target)
+        sync_directory(target.parent)
     except OSError:
         fresh.unlink(missing_ok=True)
         raise
-    # Only now: until the rename the plain file is the one that counts.
+    # Only now: until the new name is durable the plain file is the one that counts.
     path.unlink()
     return target
 
