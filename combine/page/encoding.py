@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from combine.page.detection import detected
 from combine.page.labels import decode, encoding_for
 
 #: Bytes in which a page must declare its encoding; browsers stop there too.
@@ -18,9 +19,6 @@ PRESCAN_BYTES = 1024
 
 #: Bytes in which a late declaration is looked for; a page that holds it back longer has been read by then.
 LATE_BYTES = 64 * 1024
-
-#: Bytes shown to the detector: more makes it no surer, and its time grows with them.
-_DETECT_BYTES = 64 * 1024
 
 _FALLBACK = "windows-1252"
 
@@ -41,7 +39,7 @@ _XML_DECLARATION = re.compile(rb"<\?xml[^>]*?encoding[\x00-\x20]*=[\x00-\x20]*(?
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A decoded body and the WHATWG name of the encoding it was read in (or a codec's, if only a detector knows it)."""
+    """A decoded body and the WHATWG name of the encoding it was read in, or IANA's of one that was proven."""
 
     text: str
     encoding: str
@@ -148,28 +146,5 @@ def _undeclared(body: bytes) -> str:
     except UnicodeDecodeError as error:
         # A body cut at a limit may end within a character.
         if error.start < len(body) - 3 or error.reason != "unexpected end of data":
-            return _detected(body)
-    return _detected(body) if b"\x00" in body or b"\x1b" in body else "UTF-8"
-
-
-#: What the detector calls Microsoft's tables of these, which are what the standard means by its names.
-_MICROSOFT = {"cp932": "Shift_JIS", "cp949": "EUC-KR", "cp950": "Big5", "cp936": "GBK"}
-
-
-def _detected(body: bytes) -> str:
-    # Loaded when first needed: 38 MB, and most parsers never meet such a page.
-    import chardet
-
-    found = chardet.detect(body[:_DETECT_BYTES])["encoding"] or ""
-    name = encoding_for(found) or _MICROSOFT.get(found.lower(), "")
-    # The standard reads the stateful Asian encodings as nothing, to keep scripts safe. Here no script runs.
-    return name if name and name != "replacement" else _codec(found) or _FALLBACK
-
-
-def _codec(name: str) -> str:
-    """A codec that is not for the web but exists, such as UTF-32; "" if it does not read text."""
-    try:
-        b"".decode(name)
-    except LookupError:
-        return ""
-    return name.lower() if name else ""
+            return detected(body) or _FALLBACK
+    return (detected(body) or _FALLBACK) if b"\x00" in body or b"\x1b" in body else "UTF-8"

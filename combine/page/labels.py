@@ -86,6 +86,9 @@ def _labels() -> dict[str, str]:
 
 _LABELS = _labels()
 
+#: The names of the encodings of the standard.
+NAMES = frozenset(_LABELS.values())
+
 
 def encoding_for(label: str) -> str:
     """The encoding that a label names, by its WHATWG name; "" for an unknown label."""
@@ -93,9 +96,9 @@ def encoding_for(label: str) -> str:
 
 
 def decode(body: bytes, encoding: str) -> str:
-    """Read bytes in an encoding, by its WHATWG name or a codec's; what cannot be read becomes U+FFFD.
+    """Read bytes in an encoding, by its WHATWG name or IANA's of one that is beyond the standard.
 
-    The result never holds a surrogate.
+    What cannot be read becomes U+FFFD. The result never holds a surrogate.
     """
     if encoding == "UTF-8":
         return body.decode("utf-8", "replace")
@@ -110,9 +113,9 @@ def query_bytes(text: str, encoding: str) -> bytes:
     """Write text in an encoding, by its WHATWG name, for the query of a URL.
 
     A character that it does not have becomes its number, as in forms: `&#8224;`, percent-encoded. Encodings that are
-    for reading only (UTF-16, replacement) write UTF-8.
+    for reading only (UTF-16, replacement, and those that the standard does not know) write UTF-8.
     """
-    if encoding in ("UTF-8", "UTF-16LE", "UTF-16BE", "replacement"):
+    if encoding.startswith("UTF-") or encoding == "replacement" or encoding not in NAMES:
         return text.encode("utf-8", "replace")
     if encoding.startswith(("windows-", "x-user")):
         return codecs.charmap_encode(text, _NUMBER, _numbers(encoding))[0]

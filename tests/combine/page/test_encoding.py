@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combine.page.encoding import Text, to_text
-from combine.page.labels import encoding_for
+from combine.page.labels import NAMES, encoding_for, query_bytes
 from tests.conformance import CONFORMANCE, needs_conformance
 
 CASES = [
@@ -113,3 +113,37 @@ def test_any_bytes_give_a_text_without_surrogates(body: bytes, charset: str) -> 
 def test_what_is_detected_has_a_name_of_the_web() -> None:
     text = "日本語のテキストです。これは文字コードの判定を試すための文章で、十分に長いものです。" * 3
     assert Text(text, "Shift_JIS") == to_text(text.encode("shift_jis"), "", False)
+
+
+#: Real texts were found in these, which the standard does not have; nothing but their own bytes may name them.
+BEYOND = {"IBM855", "Johab", "UTF-32", "UTF-32BE", "UTF-32LE", "ISO-2022-KR", "HZ-GB-2312"}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"\xed\xa0\x80", None),
+        ("здравствуй, мир ".encode("cp855"), None),
+        ("Привет, это обычный русский текст для проверки. ".encode("utf-32-le"), "UTF-32LE"),
+        ("Привет, это обычный русский текст для проверки. ".encode("utf-16-le"), "UTF-16LE"),
+        (("Привет, это обычный русский текст, каких много, " * 9).encode("cp855"), "IBM855"),
+        (("Привет, это обычный русский текст, каких много, " * 9).encode("mac_cyrillic"), "x-mac-cyrillic"),
+        (("한국어 문장을 길게 써서 판정을 시험합니다. " * 9).encode("iso2022_kr"), "ISO-2022-KR"),
+        (("Das größte Übel wäre ein müdes Gemüse. " * 9).encode("cp850"), None),
+        ("Das größte Übel wäre ein müdes Gemüse. ".encode("cp500"), None),
+        (b"\x00\xff" * 40, None),
+    ],
+)
+def test_undeclared(body: bytes, expected: str | None) -> None:
+    encoding = to_text(body, "", True).encoding
+    assert expected == encoding if expected else encoding in NAMES
+
+
+@given(st.binary(max_size=300) | st.text().map(lambda text: text.encode("utf-8", "replace")[1:]))
+def test_what_no_bytes_prove_has_a_name_of_the_standard(body: bytes) -> None:
+    assert to_text(body, "", True).encoding in NAMES
+
+
+@given(st.sampled_from(sorted(BEYOND)), st.text(alphabet="aéя한&"))
+def test_queries_of_what_is_beyond_the_standard_are_written_in_utf_8(encoding: str, text: str) -> None:
+    assert text.encode() == query_bytes(text, encoding)
