@@ -42,7 +42,8 @@ _READ_BYTES = 1024 * 1024
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_IN_A_FIELD = re.compile("[\r\n\0]")
-_TOKEN = re.compile("[A-Za-z_-]*")
+#: An agent written out, as in `Bot/1.0 (+https://example.org)` or `Mozilla/5.0 (compatible; Bot/1.0)`.
+_WRITTEN_OUT = re.compile(r"(?:Mozilla/[^()]*\(compatible; *)?([^\s/;()]+) */", re.IGNORECASE)
 _HTML = ("text/html", "application/xhtml+xml")
 
 
@@ -122,9 +123,9 @@ def _rules(body: bytes, agent: str) -> Rules:
 
 
 def _token(agent: str) -> str:
-    """The product token of an agent that may be written out, as in `Bot/1.0 (+https://example.org)`."""
-    match = _TOKEN.match(agent)
-    return match[0] if match and agent.startswith("/", match.end()) else agent
+    """The product token of an agent that may be written out."""
+    match = _WRITTEN_OUT.match(agent)
+    return match[1] if match else agent
 
 
 def _robots_tag(case: Case) -> dict[str, Any]:

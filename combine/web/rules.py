@@ -31,8 +31,12 @@ _END_OF_LINE = re.compile("\r\n|\n|\r")
 _BLANK = " \t\v\f\r\n"
 _TOKEN = re.compile("[A-Za-z_-]*")
 _NUMBER = re.compile(r"(?=[.,]?[0-9])([0-9]{0,12})(?:[.,]([0-9]{1,9}))?")
-_WRITTEN = re.compile("%[0-9A-Fa-f]{2}|[^\x21-\x7e]")
+#: An encoded character, or one that no URI holds (RFC 3986, 2).
+_WRITTEN = re.compile(r'%[0-9A-Fa-f]{2}|[^\x21-\x7e]|["<>\\^`{|}]')
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+#: What delimits nothing in a query (RFC 3986, 3.4), as in the example of RFC 9309, 2.2.2: `?baz=https://foo.bar`.
+_PLAIN_IN_QUERY = _UNRESERVED | frozenset(":/?@")
+_SCHEME_FOR_KEY = re.compile(r"(\S+)\s+(https?)", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 #: How a key may begin, in lower case: what Google's parser forgives, the longer spellings first.
@@ -126,8 +130,11 @@ class _Reading:
         self.signals: list[tuple[str, str]] = []  # outside all groups, and licenses, which are for all
         self._has_agent = False
         self.is_named = False
-        self._agent = agent.casefold()
+        # Lines are bytes, a character each.
+        self._agent = agent.encode("utf-8", "replace").decode("latin-1").casefold()
         self._groups: list[_Group] = []
+        self._delayed: list[_Group] = []  # those of the agents named since the last crawl-delay
+        self._has_delay = False
         self._has_rules = False  # the group has begun its rules, so that the next user-agent line begins another
 
     def line(self, line: str) -> None:
@@ -138,16 +145,21 @@ class _Reading:
             self.sitemaps.append(value)
         elif key in SIGNALS:
             self._take_signal(SIGNALS[key], value)
-        elif key == "delay" and self._groups:
-            if (seconds := _seconds(value)) is not None:
-                for group in self._groups:
-                    group.delays.append(seconds)
+        elif key == "delay":
+            self._take_delay(value)
         elif key in ("allow", "disallow"):
             # Rules before any user-agent line, and those of other agents, are nobody's; but they end a list of agents.
             self._has_rules = True
             for rule in _rules_of(value, key == "allow") if self._groups else ():
                 for group in self._groups:
                     group.rules.append(rule)
+
+    def _take_delay(self, value: str) -> None:
+        # It is no rule, and so ends no list of agents; but it tells those before it, and not those after it, to wait.
+        self._has_delay = True
+        if (seconds := _seconds(value)) is not None:
+            for group in self._delayed:
+                group.delays.append(seconds)
 
     def _take_signal(self, name: str, value: str) -> None:
         signal = (name, value.encode("latin-1", "replace").decode("utf-8", "replace"))
@@ -158,18 +170,22 @@ class _Reading:
 
     def _take_agent(self, value: str) -> None:
         self._has_agent = True
+        if self._has_rules or self._has_delay:
+            self._delayed = []
+            self._has_delay = False
         if self._has_rules:
             self._groups = []
             self._has_rules = False
         if value == "*" or (value[:1] == "*" and value[1] in _BLANK):
             group = self.others
-        elif self._agent and _token(value).casefold() == self._agent:
+        elif self._agent and _names(value, self._agent):
             group = self.named
             self.is_named = True
         else:
             return
-        if group not in self._groups:
-            self._groups.append(group)
+        for groups in (self._groups, self._delayed):
+            if group not in groups:
+                groups.append(group)
 
 
 def path_of(url: str) -> str:
@@ -216,9 +232,14 @@ def _key_and_value(line: str) -> tuple[str, str]:
     if not colon:
         # Some people forget the colon; with exactly two words on a line it is plain what they meant.
         words = line.split()
+        if len(words) == 3 and [word.lower() for word in words[:2]] == ["user", "agent"]:
+            words[:2] = ["user-agent"]
         if len(words) != 2:
             return "", ""
         name, value = words
+    elif value.startswith("//") and (match := _SCHEME_FOR_KEY.fullmatch(name)):
+        # The colon that is there is the one of a URL.
+        name, value = match[1], f"{match[2]}:{value}"
     return _key_of(name.strip(_BLANK)), value.strip(_BLANK)
 
 
@@ -231,6 +252,17 @@ def _key_of(name: str) -> str:
 def _token(value: str) -> str:
     match = _TOKEN.match(value)
     return match[0] if match else ""
+
+
+def _names(value: str, agent: str) -> bool:
+    """Whether a user-agent line is about the agent, which is in lower case."""
+    if _TOKEN.fullmatch(agent):
+        return _token(value).casefold() == agent
+    # A name with a digit, say, is no product token (RFC 9309, 2.2.1): its beginning would be somebody else. One of
+    # several words is nobody's, since what follows the first word of a line is not looked at.
+    value = value.casefold()
+    following = value[len(agent) : len(agent) + 1]
+    return value.startswith(agent) and " " not in agent and not (following.isalnum() or following in ("_", "-"))
 
 
 def _seconds(value: str) -> float | None:
@@ -260,14 +292,17 @@ def _rule(pattern: str, allow: bool) -> _Rule:
 
 
 def _spelled(text: str) -> str:
-    return _WRITTEN.sub(_spelled_character, text) if _WRITTEN.search(text) else text
+    if not _WRITTEN.search(text):
+        return text
+    path, mark, query = text.partition("?")
+    path = _WRITTEN.sub(lambda match: _spelled_character(match[0], _UNRESERVED), path)
+    return path + mark + _WRITTEN.sub(lambda match: _spelled_character(match[0], _PLAIN_IN_QUERY), query)
 
 
-def _spelled_character(match: re.Match[str]) -> str:
-    code = match[0]
+def _spelled_character(code: str, plain: frozenset[str]) -> str:
     if len(code) == 3:
         character = chr(int(code[1:], 16))
-        return character if character in _UNRESERVED else code.upper()
+        return character if character in plain else code.upper()
     return f"%{ord(code):02X}"
 
 

@@ -108,6 +108,12 @@ def test_examples_of_the_standard(example: str, agent: str, path: str, allowed: 
         ("/foo/bar/%62%61%7A", "/foo/bar/baz", True),
         ("/%e3%83%84", "/%E3%83%84", True),
         ("/ツ", "/%E3%83%84", True),
+        ("/a<b|c", "/a%3Cb%7Cc", True),
+        ("/a%7bb", "/a{b", True),
+        ("/x?u=https://a.example", "/x?u=https%3A%2F%2Fa.example", True),
+        ("/x?u=https%3a%2f%2fa.example", "/x?u=https://a.example", True),
+        ("/x?a=b%26c", "/x?a=b&c", False),
+        ("/a%3Ab", "/a:b", False),
         ("/a%2fb", "/a/b", False),
         ("/a%2fb", "/a%2Fb", True),
         ("/a b", "/a%20b", True),
@@ -139,6 +145,10 @@ def test_patterns(pattern: str, path: str, matches: bool) -> None:
         ("user-agent: *\ncrawl-delay: 3\n\nuser-agent: combine\ncrawl-delay: 7", 7.0),
         ("user-agent: *\ncrawl-delay: 3\n\nuser-agent: combine\ndisallow:", None),
         ("user-agent: combine\ncrawl-delay: 3\ndisallow: /a\n\nuser-agent: combine\ncrawl-delay: 7", 7.0),
+        ("user-agent: combine\ncrawl-delay: 3\nuser-agent: other\ncrawl-delay: 7", 3.0),
+        ("user-agent: other\ncrawl-delay: 3\nuser-agent: combine\ncrawl-delay: 7", 7.0),
+        ("user-agent: other\nuser-agent: combine\ncrawl-delay: 3\ncrawl-delay: 7", 7.0),
+        ("user-agent: *\ncrawl-delay: 3\nuser-agent: other\ncrawl-delay: 7\nuser-agent: third\ndisallow: /", 3.0),
     ],
 )
 def test_crawl_delay(robots: str, delay: float | None) -> None:
@@ -148,6 +158,35 @@ def test_crawl_delay(robots: str, delay: float | None) -> None:
 def test_a_crawl_delay_does_not_end_a_list_of_agents() -> None:
     rules = Rules.parse(b"user-agent: combine\ncrawl-delay: 3\nuser-agent: other\ndisallow: /a\n", "combine")
     assert not rules.allows("http://a.example/a")
+
+
+@pytest.mark.parametrize(
+    ("line", "agent", "is_named"),
+    [
+        ("user-agent: bot2", "bot2", True),
+        ("user-agent: BOT2/1.0 (said so)", "bot2", True),
+        ("user-agent: bot1", "bot2", False),
+        ("user-agent: bot", "bot2", False),
+        ("user-agent: bot23", "bot2", False),
+        ("user-agent: bot2-news", "bot2", False),
+        ("user-agent: bot2", "bot", True),  # as Google reads the line: a token ends at the digit
+        ("user-agent: unic\u00f6de", "unic\u00f6de", True),
+        ("user-agent: unic\u00f6de", "unic\u00f6", False),
+        ("user-agent: two words", "two words", False),
+        ("user agent combine", "combine", True),
+        ("user-agent combine", "combine", True),
+    ],
+)
+def test_agents(line: str, agent: str, is_named: bool) -> None:
+    rules = Rules.parse(f"user-agent: *\ndisallow: /all\n\n{line}\ndisallow: /named\n".encode(), agent)
+    assert (not is_named) == rules.allows("http://a.example/named")
+
+
+@pytest.mark.parametrize(
+    "line", ["sitemap: https://a.example/s", "Sitemap https://a.example/s", "SITEMAP :https://a.example/s"]
+)
+def test_a_sitemap_with_or_without_its_colon(line: str) -> None:
+    assert ("https://a.example/s",) == Rules.parse(line.encode(), "combine").sitemaps
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf", b"\xef\xbb", b"\xef"])
