@@ -18,7 +18,7 @@ from functools import partial
 
 from combine.channel import Channel, Context
 from combine.config import load
-from combine.errors import ConfigError, RetryLater
+from combine.errors import ConfigError, RetryLater, WireError
 from combine.ipc.client import AsyncClient
 from combine.ipc.loop import run
 from combine.ipc.message import Message
@@ -122,7 +122,7 @@ class Scheduler:
         lines = []
         for line in request.jobs():
             visits: list[jcf.Job] = []
-            with contextlib.suppress(RetryLater):
+            with contextlib.suppress(RetryLater, WireError):
                 visits = await self._look_up([question(line.url), question(line.url, "sitemap")])
             lines += report.why(self._frontier, line.url, next(iter(visits), None))
         return ok(lines)

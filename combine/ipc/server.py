@@ -270,7 +270,7 @@ class Server:
             return await verb(Request(request, connection.peer, lambda: connection.gone))
         except (RecordError, Rejected) as error:
             return Message(REJECT, str(error))
-        except RetryLater as error:
+        except (RetryLater, WireError) as error:  # a peer that it needs is away, or of another version
             return Message(RETRY, str(error))
         except (OSError, sqlite3.Error) as error:
             log.error("the disk failed verb=%s fault=%s", request.word, error)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from combine.errors import Rejected, RetryLater
+from combine.errors import Rejected, RetryLater, WireError
 from combine.ipc import server as server_module
 from combine.services import EVERYONE
 from formats import jcf
@@ -114,6 +114,7 @@ def test_a_request_byte_by_byte(path: Path) -> None:
 FAULTS = [
     (Rejected("never"), "REJECT 0 never\n", ""),
     (RetryLater("not now"), "RETRY 0 not now\n", ""),
+    (WireError("idbd speaks combine/2"), "RETRY 0 idbd speaks combine/2\n", ""),
     (jcf.RecordError("bad"), "REJECT 0 bad\n", ""),
     (OSError(28, "No space left on device"), "RETRY 0 the disk failed: [Errno 28] No space left", "recover: the disk"),
     (sqlite3.OperationalError("database or disk is full"), "RETRY 0 the disk failed: database or", "recover: the disk"),
