@@ -23,7 +23,7 @@ from combine.page.mime import is_nosniff, is_read
 from combine.page.references import in_encoding, link_header, refresh, urls_in
 from combine.page.rights import rights
 from combine.page.sniff import Sniffed, sniff
-from combine.urls import resolve
+from combine.urls import of_bytes, resolve
 from formats.hrf import Harvest
 from formats.wir import Link
 
@@ -126,7 +126,7 @@ def _document(body: bytes, sniffed: Sniffed, limits: Limits) -> tuple[Document |
     if is_html:
         return read(_as_utf8(body, encoding, skip), limits.depth), encoding
     if is_xml:
-        return read_xml(_as_utf8(body, encoding, skip), "utf-8"), encoding
+        return read_xml(_as_utf8(body, encoding, skip)), encoding
     text = "\n".join(decode_text(body[skip:], encoding).split("\r\n")).replace("\r", "\n").strip()
     found = [Reference("text", href) for href in urls_in(text, limits.links)]
     return Document(text=text, references=found), encoding
@@ -154,11 +154,10 @@ def _links(harvest: Harvest, url: str, document: Document, charset: str, limit: 
     of_page = len(found)
     refreshes = (refresh(content) for name, content in document.equivalents if name == "refresh")
     document.references.extend(Reference("refresh", target[1]) for target in refreshes if target and target[1])
+    references = document.references
     if charset not in ("", "UTF-8"):
-        for reference in document.references:
-            if not reference.href.isascii():
-                reference.href = in_encoding(reference.href, charset)
-    _resolve(document.references, base, found, limit)
+        references = [reference._replace(href=in_encoding(reference.href, charset)) for reference in references]
+    _resolve(references, base, found, limit)
     links = tuple(found.values())
     # What the page itself says of its canonical URL goes before what its header says.
     canonical = [place for place, link in enumerate(links) if link.kind == "link" and "canonical" in link.rel.split()]
@@ -184,7 +183,7 @@ def _of_header(harvest: Harvest) -> list[Reference]:
     """The references in the header fields: they are resolved against the URL, never against a base element."""
     found = []
     if 300 <= harvest.status < 400 and (location := harvest.field("location")):
-        found.append(Reference("redirect", location))
+        found.append(Reference("redirect", of_bytes(location.encode("latin-1", "replace"))))
     if (target := refresh(harvest.field("refresh"))) and target[1]:
         found.append(Reference("refresh", target[1]))
     for value in harvest.all("link"):

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from lxml import etree
 
+from combine.entities import UNKNOWN, tamed, without_declarations
 from combine.page.html import Document, Reference
 
 #: Elements whose content starts a line of text of its own.
 _ITEMS = frozenset({"title", "description", "summary", "content", "encoded", "subtitle", "author", "name"})
 
 
-def read_xml(source: bytes, encoding: str) -> Document:
-    """Read an XML document from its bytes; what is no XML at all has no text."""
+def read_xml(source: bytes) -> Document:
+    """Read an XML document from its bytes in UTF-8; what is no XML at all has no text."""
     document = Document()
     parser = etree.XMLParser(
-        encoding=encoding, resolve_entities=False, no_network=True, load_dtd=False, recover=True, remove_comments=True
+        encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, recover=True, remove_comments=True
     )
     try:
-        root = etree.fromstring(source, parser)
+        root = etree.fromstring(tamed(without_declarations(source)), parser)
     except (etree.XMLSyntaxError, ValueError, LookupError):
         return document
     if root is None:
@@ -29,24 +30,31 @@ def read_xml(source: bytes, encoding: str) -> Document:
     lines = []
     for element in root.iter(etree.Element):
         name = str(element.tag).rpartition("}")[2]  # a QName would refuse the names that recovery lets through
-        text = " ".join((element.text or "").split())
+        text = _line(element.text)
         if name == "title" and document.title is None and text:
             document.title = text
-        if href := _reference(name, text, element.attrib):
-            document.references.append(
-                Reference("a", href, str(element.get("rel") or ""), str(element.get("title") or ""))
-            )
+        if href := _reference(name, element):
+            document.references.append(Reference("a", href, _line(element.get("rel")), _line(element.get("title"))))
         elif text:
             lines.append(text)
-        if tail := " ".join((element.tail or "").split()):
+        if tail := _line(element.tail):
             lines.append(tail)
     document.text = "\n".join(lines)
     document.language = str(root.get("{http://www.w3.org/XML/1998/namespace}lang") or "")
     return document
 
 
-def _reference(name: str, text: str, attributes: etree._Attrib) -> str:
-    """The reference that an element of RSS or Atom is, "" if none."""
+def _line(text: object) -> str:
+    """Text in one line, without what could not be told."""
+    return " ".join(str(text or "").replace(UNKNOWN, "").split())
+
+
+def _reference(name: str, element: etree._Element) -> str:
+    """The reference that an element of RSS or Atom is, "" if none; an address of which a part is unknown is none."""
+    href = ""
     if name == "link":
-        return str(attributes.get("href") or "") or (text if text.startswith(("http://", "https://")) else "")
-    return str(attributes.get("url") or "") if name == "enclosure" else ""
+        text = " ".join((element.text or "").split())
+        href = str(element.get("href") or "") or (text if text.startswith(("http://", "https://")) else "")
+    elif name == "enclosure":
+        href = str(element.get("url") or "")
+    return "" if UNKNOWN in href else href

@@ -22,6 +22,7 @@ from typing import Any
 
 from lxml import etree
 
+from combine.entities import UNKNOWN, tamed, without_declarations
 from combine.urls import resolve
 
 #: Bytes of an unpacked sitemap that are read, and URLs that are taken: the limits of sitemaps.org.
@@ -53,10 +54,7 @@ _LINE = re.compile("[^\r\n]+")
 _SCHEME = re.compile("https?://", re.IGNORECASE)
 _DECLARATION = re.compile(r"\A\s*<\?xml.*?\?>", re.DOTALL)
 _IN_UTF8 = re.compile(rb"(?!<\?xml[^>]*encoding)|<\?xml[^>]*encoding\s*=\s*[\"']utf-?8", re.IGNORECASE)
-_DOCTYPE = re.compile(rb"<!DOCTYPE.*?\]\s*>", re.DOTALL | re.IGNORECASE)
 _YEAR_OR_MONTH = re.compile(r"[0-9]{4}(?:-[0-9]{2})?", re.ASCII)
-#: A bare `&`, as in a query that nobody escaped: XML ends at it. In CDATA it is right.
-_BARE = re.compile(rb"(<!\[CDATA\[.*?(?:\]\]>|\Z))|&(?!#?[A-Za-z0-9]{1,32};)", re.DOTALL)
 #: Elements that hold one address each; where that may stand, and where its time, best first.
 _ENTRIES = frozenset({"url", "sitemap", "item", "entry"})
 _KINDS = ("loc", "alternate", "link", "guid", "other")
@@ -156,12 +154,7 @@ def _tamed(body: bytes) -> bytes:
     body = body.lstrip(_BLANK).removeprefix(b"\xef\xbb\xbf").lstrip(_BLANK)
     if _IN_UTF8.match(body):
         body = body.decode("utf-8", "replace").encode()
-    if b"<!ENTITY" in body:
-        # What is left of a declaration stands outside the document type, where it declares nothing.
-        body = _DOCTYPE.sub(b"", body, count=1)
-        if b"<!DOCTYPE" in body:
-            return b""
-    return body
+    return without_declarations(body)
 
 
 def _pieces(body: bytes) -> Iterator[bytes]:
@@ -173,13 +166,8 @@ def _pieces(body: bytes) -> Iterator[bytes]:
             end = body.rfind(b">", start, start + _STEP_BYTES) + 1
         if not end:
             return
-        piece = body[start:end]
-        yield _BARE.sub(_escaped, piece) if b"&" in piece else piece
+        yield tamed(body[start:end])
         start = end
-
-
-def _escaped(match: re.Match[bytes]) -> bytes:
-    return match[1] or b"&amp;"
 
 
 def _of_xml(body: bytes) -> Iterator[tuple[bool, str, str]]:
@@ -267,7 +255,7 @@ class _Reader:
     def _ended_text(self) -> str:
         if self._characters > _ADDRESS_CHARACTERS:
             return ""
-        return "".join(self._text).translate(_LINE_ENDS).strip()
+        return _known("".join(self._text))
 
     def close(self) -> None:
         """End the document."""
@@ -279,8 +267,14 @@ def _local(tag: str) -> str:
 
 
 def _href(attributes: dict[str, str]) -> str:
-    href = attributes.get("href", "").translate(_LINE_ENDS).strip()
+    # The parser leaves an ampersand in an attribute as this number, for whoever would expand entities after it.
+    href = _known(attributes.get("href", "").replace("&#38;", "&"))
     return href if len(href) <= _ADDRESS_CHARACTERS else ""
+
+
+def _known(text: str) -> str:
+    """The text in one line; "" where a part of it is an entity: what is left of an address would be another one."""
+    return "" if UNKNOWN in text else text.translate(_LINE_ENDS).strip()
 
 
 def _absolute(address: str, base: str) -> str:
