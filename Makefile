@@ -2,6 +2,7 @@
 PYTHON ?= python3
 RUN := .venv/bin
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
+NATIVE := combine/page/native/reader.c combine/page/native/build.py
 SOURCES := combine daemons formats tests bench docs
 
 .PHONY: help install develop harvest test check lint format types docs bench bench-peers bench-scale bench-harvesters bench-steps explore soak fuzz simulate clean
@@ -68,13 +69,13 @@ clean: ## remove what the other words made, but no harvest
 	rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist bench/out
 
 # A stamp says that .venv holds what pyproject.toml asks for, so that a second call costs nothing.
-.venv/.installed: pyproject.toml .venv/bin/pip
+.venv/.installed: pyproject.toml $(NATIVE) .venv/bin/pip
 	@echo "Setting up .venv: once, for about a minute"
 	$(PIP) --editable .
 	@touch $@
 	@echo "Ready: .venv/bin/combine --help"
 
-.venv/.developed: pyproject.toml .venv/bin/pip
+.venv/.developed: pyproject.toml $(NATIVE) .venv/bin/pip
 	@echo "Setting up .venv with what the tests need: once, for about a minute"
 	$(PIP) --editable '.[dev]'
 	@touch $@ .venv/.installed

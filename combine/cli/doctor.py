@@ -24,6 +24,7 @@ from combine.errors import EXIT_CONFIG, EXIT_FINDING, CombineError, ConfigError
 from combine.keep.home import Home, open_home, room
 from combine.keep.places import file_system_of
 from combine.keep.spool import Spool
+from combine.page import html
 from combine.services import SERVICES, UNITS
 from combine.status import holder, read_status, running
 
@@ -54,6 +55,7 @@ def examine(path: Path, overrides: tuple[str, ...] = ()) -> Iterator[Finding]:
     """Look at everything; the machine first, then the home, as far as it can be opened."""
     yield from _python()
     yield from _libraries()
+    yield from _accelerator()
     try:
         settings = load(path, overrides)
         yield Finding("ok", "settings", f"{path / 'combine.toml'} is understood")
@@ -126,6 +128,11 @@ def _libraries() -> Iterator[Finding]:
             yield Finding("warn", "libraries", f"{name} {version} is not one of {bounds}: make install")
         versions.append(f"{name} {version}")
     yield Finding("ok", "libraries", ", ".join(versions))
+
+
+def _accelerator() -> Iterator[Finding]:
+    how = "in C" if html.is_native() else "in Python; with a C compiler, `make install` builds the accelerator"
+    yield Finding("ok", "pages", f"are read {how}")
 
 
 def within(version: str, bounds: str) -> bool:

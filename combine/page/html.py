@@ -5,15 +5,19 @@ document order gathers title, metas, headings, references and the visible text; 
 call for each. Theory of operation: a break stands where a block starts and where it ends, and what lies between two
 breaks is a paragraph; the texts inside a hidden element are left out, but not its references. References stay as they
 are written: resolving them is the caller's. This module never does I/O and never runs a script.
+
+The pass is written twice: here, where it can be read, and in C (`native/reader.c`), which is taken where it was built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
+from combine.page import native
 from combine.page.nesting import bounded
 from combine.page.references import candidates
 
@@ -37,8 +41,7 @@ _HIDDEN = [
 ]
 
 
-@dataclass(slots=True)
-class Reference:
+class Reference(NamedTuple):
     """A reference as the page writes it: kind, value of the attribute, words of rel, text."""
 
     kind: str
@@ -63,7 +66,13 @@ class Document:
 
 def read(source: bytes, depth: int) -> Document:
     """Read a page from its UTF-8 source; anything is a page."""
-    tree = LexborHTMLParser(bounded(source, depth), options=LexborDocumentOptions.WO_EVENTS.value)
+    source = bounded(source, depth)
+    return read_in_python(source) if _READER is None else read_in_c(source)
+
+
+def read_in_python(source: bytes) -> Document:
+    """Read a page whose nesting is bounded."""
+    tree = LexborHTMLParser(source, options=_OPTIONS)
     document = Document()
     root = tree.root
     if root is None:
@@ -75,13 +84,57 @@ def read(source: bytes, depth: int) -> Document:
     return document
 
 
+def read_in_c(source: bytes) -> Document:
+    """The same by the accelerator, where `is_native`; it gives the fields one after another, in the order of reader.c.
+
+    Raises MemoryError. Of the text of one link or heading it takes about 64 KB.
+    """
+    assert _READER is not None, "the accelerator was not built"
+    fields = _READER(source, b" hidden" in source, _OPTIONS).split(_BREAK)
+    metas, equivalents, headings, sets = map(int, fields[:4])
+    title, base = fields[5], fields[6]
+    document = Document(
+        title=title[1:] if title else None, language=fields[4], base=base[1:] if base else None, text=fields[-1]
+    )
+    start, end = 7, 7 + 2 * metas
+    names = [" ".join(name.lower().split()) for name in fields[start:end:2]]
+    document.metas = list(zip(names, fields[start + 1 : end : 2], strict=True))
+    start, end = end, end + 2 * equivalents
+    names = [name.strip().lower() for name in fields[start:end:2]]
+    document.equivalents = list(zip(names, fields[start + 1 : end : 2], strict=True))
+    start, end = end, end + 2 * headings
+    document.headings = list(zip(map(int, fields[start:end:2]), fields[start + 1 : end : 2], strict=True))
+    columns = (fields[end + place : -1 : 4] for place in range(4))
+    found = map(Reference, *columns)
+    document.references = list(found) if not sets else _taken_apart(found)
+    return document
+
+
+def _taken_apart(references: Iterable[Reference]) -> list[Reference]:
+    """The references with those apart that are a set of several, whose kind has an asterisk."""
+    found = []
+    for reference in references:
+        kind, href, rel, text = reference
+        if kind.endswith("*"):
+            found += [Reference(kind[:-1], one, rel, text) for one in candidates(href)]
+        else:
+            found.append(reference)
+    return found
+
+
 def visible_text(node: LexborNode) -> str:
     """The text inside an element as a reader sees it, on one line."""
-    text = node.text(separator=_BREAK)
-    if _BREAK in text:
-        # Several pieces: the pass says where words end.
+    child = node.first_child
+    if child is not None and child.tag_id == _TEXT_ID and child.next is None:
+        text = child.text_content or ""
+    else:
         text = "".join(_Pass(None).over(node)).replace(_BREAK, " ")
     return " ".join(text.split())
+
+
+def is_native() -> bool:
+    """Whether the accelerator was built when Combine was installed."""
+    return _READER is not None
 
 
 class _Pass:
@@ -174,17 +227,18 @@ def _inside_svg(node: LexborNode) -> bool:
 
 def _base(going: _Pass, node: LexborNode) -> str:
     document = going.document
-    if document is not None and document.base is None:
-        document.base = node.attributes.get("href")
+    attributes = node.attributes
+    if document is not None and document.base is None and "href" in attributes:
+        document.base = attributes["href"] or ""
     return ""
 
 
 def _meta(going: _Pass, node: LexborNode) -> str:
     attributes = node.attributes
-    content = attributes.get("content")
     document = going.document
-    if content is None or document is None:
+    if "content" not in attributes or document is None:
         return ""
+    content = attributes["content"] or ""  # an attribute without a value is empty
     if name := attributes.get("name") or attributes.get("property"):
         document.metas.append((" ".join(name.lower().split()), " ".join(content.split())))
     if equivalent := attributes.get("http-equiv"):
@@ -257,6 +311,7 @@ def _text_id() -> int:
     return text.tag_id
 
 
+_OPTIONS = LexborDocumentOptions.WO_EVENTS.value
 _Role = Callable[[_Pass, LexborNode], str]
 _TEXT_ID = _text_id()
 _LEVELS = {tag: level for level, tag in enumerate(_tag_ids(_HEADINGS), 1)}
@@ -269,3 +324,32 @@ _ROLES: dict[int, _Role] = {
     **dict.fromkeys(_LEVELS, _heading),
     **dict(zip(_tag_ids(["a", "base", "meta", "title"]), (_anchor, _base, _meta, _title), strict=True)),
 }
+
+
+def _tags() -> dict[int, native.Tag]:
+    """The same tables for the accelerator; the numbers of what a tag asks for are those of `enum role` in reader.c."""
+    role: dict[_Role, int] = {
+        _BLOCK: 2,
+        _CELL: 3,
+        _heading: 4,
+        _anchor: 5,
+        _referring: 6,
+        _base: 7,
+        _meta: 8,
+        _title: 9,
+    }
+    names = [*_BLOCKS, *_CELLS, *_HEADINGS, *_HIDDEN, *_ADDRESSES, "a", "base", "meta", "title", "svg"]
+    tags = {_TEXT_ID: native.Tag(role=1, name=b"", addresses=b"")}
+    for name, number in zip(names, _tag_ids(names), strict=True):
+        tags[number] = native.Tag(
+            role=role[_ROLES[number]] if number in _ROLES else 0,
+            breaking=number in _BREAKING,
+            hiding=number in _HIDING,
+            level=_LEVELS.get(number, 0),
+            name=name.encode(),
+            addresses="".join(f"{address} " for address in _ADDRESSES.get(name, ())).encode(),
+        )
+    return tags
+
+
+_READER = native.reader(_tags())

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from combine.page.html import Document, Reference, read
+from combine.page import native
+from combine.page.html import Document, Reference, is_native, read, read_in_c, read_in_python
+from combine.page.native.build import compiled
+from combine.page.nesting import bounded
+from tests.conformance import CONFORMANCE, needs_conformance
+
+needs_accelerator = pytest.mark.skipif(not is_native(), reason="the accelerator was not built: no C compiler here")
 
 
 def read_text(html: str) -> Document:
-    return read(html.encode(), 512)
+    """By both readers, which must agree."""
+    source = bounded(html.encode(), 512)
+    found = read_in_python(source)
+    if is_native():
+        assert found == read_in_c(source)
+    return found
 
 
 TEXTS = [
@@ -43,6 +58,12 @@ TEXTS = [
 @pytest.mark.parametrize(("html", "text"), TEXTS)
 def test_visible_text(html: str, text: str) -> None:
     assert text == read_text(html).text
+
+
+def test_attributes_without_a_value_are_empty() -> None:
+    page = read_text("<base target=t><base href><base href=/c/><meta name=x content><meta name=y content=>")
+    assert "" == page.base
+    assert [("x", ""), ("y", "")] == page.metas
 
 
 @pytest.mark.parametrize(
@@ -125,3 +146,65 @@ def test_a_bound_on_depth_loses_no_text_and_no_link() -> None:
 def test_many_unclosed_paragraphs_are_left_alone() -> None:
     source = "".join(f"<p>{n}<li>{n}<br>" for n in range(5000))
     assert [str(n // 2) for n in range(10_000)] == read(source.encode(), 512).text.split("\n")
+
+
+#: Ends of a sentence that the two readers could part in another way.
+PIECES = [
+    *("<p>", "</p>", "<div hidden>", "</div>", "<a href=x>", "</a>", "<a>", "<h2>", "</h2>", "<td>", "<table>", "<br>"),
+    *("<title>", "</title>", "<svg>", "</svg>", "<script>", "</script>", "<template>", "</template>", "<base href=b>"),
+    *("<img alt=' i  j ' src=s>", "<img srcset='a 1x, b'>", "<meta name=N content=' c  d '>", "<iframe src=f>"),
+    *(
+        "a",
+        "b",
+        " ",
+        "  ",
+        "\n",
+        "\t",
+        "\x0b",
+        "\x1c",
+        "\x85",
+        "\xa0",
+        "\u1680",
+        "\u2003",
+        "\u2028",
+        "\u205f",
+        "\u3000",
+    ),
+    *("é", "€", "\u2010", "\u3001", "\U0001f600", "\x00", "&nbsp;", "&#0;", "&#x2003;", "<a href>", "<a xlink:href=y>"),
+    *("<html lang=de>", "<html xml:lang=fr>", "<meta http-equiv=Refresh content=0>", "<a href='#f'>", "<option>"),
+]
+
+
+@needs_accelerator
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_both_readers_read_the_same(html: str) -> None:
+    read_text(html)
+
+
+@needs_accelerator
+@needs_conformance
+def test_both_readers_read_the_same_of_what_others_wrote() -> None:
+    sources = [path.read_bytes() for path in sorted((CONFORMANCE / "charset" / "files").rglob("*")) if path.is_file()]
+    for path in sorted(CONFORMANCE.rglob("*.dat")):
+        sources += [case.partition(b"\n#errors")[0] for case in path.read_bytes().split(b"#data\n")[1:]]
+    assert 1000 < len(sources)
+    for source in sources:
+        text = bounded(source.decode("utf-8", "replace").encode(), 512)
+        assert read_in_python(text) == read_in_c(text)
+
+
+def test_an_accelerator_that_does_not_fit_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "none.so")
+    assert native.reader({}) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(native, "FUNCTIONS", ("lxb_of_another_version",))
+    assert native.reader({}) is None
+
+
+def test_without_a_compiler_nothing_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.c"
+    bad.write_text("no C at all")
+    assert not compiled(bad, tmp_path / "bad.so")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert not compiled(bad, tmp_path / "bad.so")
+    assert [bad] == list(tmp_path.iterdir())

@@ -1,0 +1,550 @@
+/* reader: one pass over the tree of a page, as combine/page/html.py makes it, in C.
+ *
+ * Takes   the UTF-8 source of a page, and the functions of the lexbor library that selectolax has loaded.
+ * Gives   one run of fields with a NUL after each (no parsed text has one): the order is at the end of `read_page`.
+ * Fails   with NULL where there is no memory; what was taken for the page is freed.
+ * Limits  the texts of a link and of a heading are cut where they have MOST_TEXT bytes.
+ *
+ * html.py is the reference: the tests hold the two together over all vectors. No header of Python or lexbor is
+ * needed: lexbor's structures are only passed through, by the functions that it exports for such callers. */
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_TEXT 65536
+#define KNOWN_TAGS 256
+#define TEXT_NODE 3
+#define ELEMENT_NODE 1
+
+typedef void Node;
+typedef void Attribute;
+
+/* In the order of FUNCTIONS in __init__.py. */
+struct lexbor {
+    Node *(*document_create)(void);
+    Node *(*document_destroy)(Node *);
+    unsigned (*document_parse)(Node *, const unsigned char *, size_t);
+    void (*document_options)(Node *, unsigned);
+    Node *(*first_child)(Node *);
+    Node *(*next)(Node *);
+    Node *(*parent)(Node *);
+    size_t (*tag_id)(Node *);
+    unsigned (*type)(Node *);
+    unsigned char *(*text_content)(Node *, size_t *);
+    Attribute *(*first_attribute)(Node *);
+    Attribute *(*next_attribute)(Attribute *);
+    const unsigned char *(*attribute_name)(Attribute *, size_t *);
+    const unsigned char *(*attribute_value)(Attribute *, size_t *);
+};
+
+enum role { NONE, TEXT, BLOCK, CELL, HEADING, ANCHOR, REFERRING, BASE, META, TITLE };
+
+/* What a tag asks for; filled by __init__.py from the tables of html.py. */
+struct tag {
+    unsigned char role, breaking, hiding, level;
+    const char *name;
+    const char *addresses; /* names of attributes, a blank after each */
+};
+
+struct buffer {
+    unsigned char *data;
+    size_t length, room;
+    int broken;
+};
+
+struct page {
+    const struct lexbor *lexbor;
+    const struct tag *tags;
+    struct buffer text, metas, equivalents, headings, references, piece, line;
+    struct buffer title, base;
+    int has_title, has_base, has_hidden;
+    size_t counts[4]; /* metas, equivalents, headings, sets of references */
+    size_t depth_room;
+    Node **parents;
+};
+
+static void add(struct buffer *buffer, const void *data, size_t length)
+{
+    if (buffer->length + length + 1 > buffer->room) {
+        size_t room = (buffer->length + length + 1) * 2;
+        unsigned char *grown = buffer->broken ? NULL : realloc(buffer->data, room);
+        if (grown == NULL) {
+            buffer->broken = 1;
+            return;
+        }
+        buffer->data = grown;
+        buffer->room = room;
+    }
+    if (length)
+        memcpy(buffer->data + buffer->length, data, length);
+    buffer->length += length;
+}
+
+static void end_field(struct buffer *buffer)
+{
+    add(buffer, "", 1);
+}
+
+static int make_room(struct buffer *buffer, size_t length)
+{
+    size_t before = buffer->length;
+    if (buffer->room - before > length)
+        return 1;
+    buffer->length = before + length;
+    add(buffer, "", 0);
+    buffer->length = before;
+    return !buffer->broken;
+}
+
+/* Bytes that begin or are white space, in part only, and NUL, which is a break. */
+static const unsigned char special[256] = {
+    [0] = 1, [9] = 1, [10] = 1, [11] = 1, [12] = 1, [13] = 1, [0x1c] = 1, [0x1d] = 1, [0x1e] = 1, [0x1f] = 1,
+    [' '] = 1, [0xc2] = 1, [0xe1] = 1, [0xe2] = 1, [0xe3] = 1,
+};
+
+/* The length of the white space that begins here, as str.split() knows it; 0 for anything else. */
+static size_t blank_at(const unsigned char *at, const unsigned char *end)
+{
+    if (!special[*at])
+        return 0;
+    if (*at <= ' ')
+        return *at != 0;
+    if (*at == 0xc2)
+        return end - at > 1 && (at[1] == 0x85 || at[1] == 0xa0) ? 2 : 0;
+    if (end - at < 3)
+        return 0;
+    if (*at == 0xe1)
+        return at[1] == 0x9a && at[2] == 0x80 ? 3 : 0; /* U+1680 */
+    if (*at == 0xe3)
+        return at[1] == 0x80 && at[2] == 0x80 ? 3 : 0; /* U+3000 */
+    if (at[1] == 0x80) /* U+2000 to 200A, 2028, 2029, 202F */
+        return at[2] <= 0x8a || at[2] == 0xa8 || at[2] == 0xa9 || at[2] == 0xaf ? 3 : 0;
+    return at[1] == 0x81 && at[2] == 0x9f ? 3 : 0; /* U+205F */
+}
+
+/* Those of the blanks above that html.py makes plain ones in running text. */
+static size_t usual_blank_at(const unsigned char *at, const unsigned char *end)
+{
+    size_t length = blank_at(at, end);
+    if (length < 2)
+        return length && (*at == 11 || (*at >= 0x1c && *at <= 0x1f)) ? 0 : length;
+    if (length == 2)
+        return at[1] == 0xa0 ? 2 : 0;
+    if (*at == 0xe3)
+        return 3;
+    return *at == 0xe2 && at[1] == 0x80 && (at[2] == 0x82 || at[2] == 0x83 || at[2] == 0x89 || at[2] == 0xaf) ? 3 : 0;
+}
+
+/* As " ".join(text.split()); breaks are blanks, too. */
+static void add_words(struct buffer *buffer, const unsigned char *at, size_t length)
+{
+    const unsigned char *end = at + length;
+    if (!length || !make_room(buffer, length + 1))
+        return;
+    unsigned char *to = buffer->data + buffer->length, *start = to;
+    while (at < end) {
+        size_t blank;
+        while (at < end && (blank = *at ? blank_at(at, end) : 1))
+            at += blank;
+        if (at < end && to > start)
+            *to++ = ' ';
+        while (at < end && (!special[*at] || (*at && !blank_at(at, end))))
+            *to++ = *at++;
+    }
+    buffer->length += to - start;
+}
+
+/* As html.py's _paragraphs: a line for each run of text between breaks. */
+static void add_paragraphs(struct buffer *to, struct page *page)
+{
+    const unsigned char *at = page->text.data, *end = at + page->text.length;
+    struct buffer *line = &page->line;
+    if (!page->text.length || !make_room(line, page->text.length) || !make_room(to, page->text.length + 1))
+        return;
+    int has_line = 0;
+    while (at < end) {
+        unsigned char *out = line->data, *doubled = NULL;
+        while (at < end && *at) {
+            size_t blank = special[*at] ? usual_blank_at(at, end) : 0;
+            if (!blank) {
+                *out++ = *at++;
+                continue;
+            }
+            at += blank;
+            if (out > line->data) { /* none at the start */
+                if (doubled == NULL && out[-1] == ' ')
+                    doubled = out;
+                *out++ = ' ';
+            }
+        }
+        at++;
+        while (out > line->data && out[-1] == ' ')
+            out--;
+        if (out == line->data)
+            continue;
+        size_t before = to->length;
+        if (has_line)
+            add(to, "\n", 1);
+        size_t start = to->length;
+        if (doubled != NULL && doubled < out)
+            add_words(to, line->data, out - line->data);
+        else
+            add(to, line->data, out - line->data);
+        if (to->length == start)
+            to->length = before; /* only rare blanks */
+        else
+            has_line = 1;
+    }
+}
+
+static int is_named(const unsigned char *name, size_t length, const char *wanted, size_t wanted_length)
+{
+    return length == wanted_length && memcmp(name, wanted, length) == 0;
+}
+
+/* The value of an attribute; "" where it has none, NULL where there is no such attribute. */
+static const unsigned char *attribute(const struct lexbor *lexbor, Node *node, const char *name, size_t name_length,
+                                      size_t *length)
+{
+    for (Attribute *at = lexbor->first_attribute(node); at != NULL; at = lexbor->next_attribute(at)) {
+        size_t found_length = 0;
+        const unsigned char *found = lexbor->attribute_name(at, &found_length);
+        if (found != NULL && is_named(found, found_length, name, name_length)) {
+            const unsigned char *value = lexbor->attribute_value(at, length);
+            if (value != NULL)
+                return value;
+            *length = 0;
+            return (const unsigned char *)"";
+        }
+    }
+    *length = 0;
+    return NULL;
+}
+
+#define ATTRIBUTE(node, name, length) attribute(page->lexbor, node, name, sizeof(name) - 1, length)
+
+static const struct tag *tag_of(const struct page *page, Node *node)
+{
+    static const struct tag unknown = {NONE, 0, 0, 0, "", ""};
+    size_t id = page->lexbor->tag_id(node);
+    return id < KNOWN_TAGS ? &page->tags[id] : &unknown;
+}
+
+static int is_tag(const struct page *page, Node *node, const char *name)
+{
+    const struct tag *tag = tag_of(page, node);
+    return tag->name != NULL && strcmp(tag->name, name) == 0;
+}
+
+static int open_parent(struct page *page, Node *node, size_t depth)
+{
+    if (depth >= page->depth_room) {
+        size_t room = page->depth_room * 2 + 1024;
+        Node **grown = realloc(page->parents, room * sizeof *grown);
+        if (grown == NULL)
+            return 0;
+        page->parents = grown;
+        page->depth_room = room;
+    }
+    page->parents[depth] = node;
+    return 1;
+}
+
+static void gather(struct page *page, Node *node, const struct tag *tag);
+
+/* The pass: pieces of visible text, with a break around each block. Fields are gathered in the outer pass only; an
+ * inner one, for the text of one element, starts above the parents of the outer. */
+static int pass(struct page *page, Node *root, struct buffer *pieces, int gathers, size_t ground)
+{
+    const struct lexbor *lexbor = page->lexbor;
+    size_t depth = ground, hiding = 0;
+    Node *node = root;
+    for (;;) {
+        const struct tag *tag = tag_of(page, node);
+        if (tag->role == TEXT) {
+            if (!hiding) {
+                size_t length = 0;
+                const unsigned char *text = lexbor->text_content(node, &length);
+                if (text != NULL)
+                    add(pieces, text, length);
+            }
+        } else {
+            if (tag->role == BLOCK || tag->role == HEADING)
+                add(pieces, "", 1);
+            else if (tag->role == CELL)
+                add(pieces, " ", 1);
+            if (gathers && tag->role > CELL)
+                gather(page, node, tag);
+            Node *child = lexbor->first_child(node);
+            if (child != NULL) {
+                size_t length;
+                if (!open_parent(page, node, depth++))
+                    return 0;
+                if (!hiding && (tag->hiding || (gathers && page->has_hidden && lexbor->type(node) == ELEMENT_NODE &&
+                                                ATTRIBUTE(node, "hidden", &length) != NULL)))
+                    hiding = depth;
+                node = child;
+                continue;
+            }
+        }
+        Node *following = NULL;
+        if (!gathers && pieces->length > MOST_TEXT)
+            return 1;
+        while (depth > ground && (following = lexbor->next(node)) == NULL) {
+            node = page->parents[--depth];
+            if (hiding > depth)
+                hiding = 0;
+            if (tag_of(page, node)->breaking)
+                add(pieces, "", 1);
+        }
+        if (following == NULL)
+            return !pieces->broken;
+        node = following;
+    }
+}
+
+/* The text inside an element as a reader sees it, on one line, as one field. */
+static void add_visible(struct page *page, Node *node, struct buffer *to)
+{
+    Node **parents = page->parents;
+    size_t room = page->depth_room;
+    page->parents = NULL;
+    page->depth_room = 0;
+    page->piece.length = 0;
+    if (!pass(page, node, &page->piece, 0, 0))
+        to->broken = 1;
+    free(page->parents);
+    page->parents = parents;
+    page->depth_room = room;
+    add_words(to, page->piece.data, page->piece.length);
+}
+
+/* The alternative text of the first picture inside an element. */
+static void add_picture(struct page *page, Node *root, struct buffer *to)
+{
+    const struct lexbor *lexbor = page->lexbor;
+    Node *node = root;
+    for (;;) {
+        Node *following = lexbor->first_child(node);
+        while (following == NULL) {
+            if (node == root)
+                return;
+            following = lexbor->next(node);
+            if (following == NULL)
+                node = lexbor->parent(node);
+        }
+        node = following;
+        size_t length;
+        const unsigned char *alt;
+        if (is_tag(page, node, "img") && (alt = ATTRIBUTE(node, "alt", &length)) != NULL) {
+            add_words(to, alt, length);
+            return;
+        }
+    }
+}
+
+static void gather_anchor(struct page *page, Node *node)
+{
+    size_t length, rel_length;
+    const unsigned char *href = ATTRIBUTE(node, "href", &length);
+    if (href == NULL)
+        href = ATTRIBUTE(node, "xlink:href", &length);
+    if (href == NULL || (length && *href == '#'))
+        return;
+    struct buffer *to = &page->references;
+    add(to, "a", 2);
+    add(to, href, length);
+    end_field(to);
+    const unsigned char *rel = ATTRIBUTE(node, "rel", &rel_length);
+    add(to, rel, rel_length);
+    end_field(to);
+    size_t before = to->length;
+    add_visible(page, node, to);
+    if (to->length == before)
+        add_picture(page, node, to);
+    end_field(to);
+}
+
+static void gather_references(struct page *page, Node *node, const struct tag *tag)
+{
+    struct buffer *to = &page->references;
+    size_t rel_length, title_length, length;
+    const unsigned char *rel = ATTRIBUTE(node, "rel", &rel_length);
+    const unsigned char *title = ATTRIBUTE(node, "alt", &title_length);
+    if (title == NULL || !title_length)
+        title = ATTRIBUTE(node, "title", &title_length);
+    for (const char *name = tag->addresses; *name;) {
+        size_t name_length = strchr(name, ' ') - name;
+        const unsigned char *value = attribute(page->lexbor, node, name, name_length, &length);
+        if (value != NULL && length) {
+            int is_set = name_length >= 6 && memcmp(name + name_length - 6, "srcset", 6) == 0;
+            add(to, tag->name, strlen(tag->name));
+            if (is_set)
+                add(to, "*", 1); /* several addresses: html.py takes them apart */
+            page->counts[3] += is_set;
+            end_field(to);
+            add(to, value, length);
+            end_field(to);
+            add(to, rel, rel_length);
+            end_field(to);
+            add_words(to, title, title_length);
+            end_field(to);
+        }
+        name += name_length + 1;
+    }
+}
+
+static void gather_meta(struct page *page, Node *node)
+{
+    size_t length, name_length;
+    const unsigned char *content = ATTRIBUTE(node, "content", &length);
+    if (content == NULL)
+        return;
+    const unsigned char *name = ATTRIBUTE(node, "name", &name_length);
+    if (!name_length)
+        name = ATTRIBUTE(node, "property", &name_length);
+    if (name_length) {
+        add(&page->metas, name, name_length);
+        end_field(&page->metas);
+        add_words(&page->metas, content, length);
+        end_field(&page->metas);
+        page->counts[0]++;
+    }
+    const unsigned char *equivalent = ATTRIBUTE(node, "http-equiv", &name_length);
+    if (name_length) {
+        add(&page->equivalents, equivalent, name_length);
+        end_field(&page->equivalents);
+        add(&page->equivalents, content, length);
+        end_field(&page->equivalents);
+        page->counts[1]++;
+    }
+}
+
+static void gather_title(struct page *page, Node *node)
+{
+    if (page->has_title)
+        return;
+    for (Node *parent = page->lexbor->parent(node); parent != NULL; parent = page->lexbor->parent(parent))
+        if (is_tag(page, parent, "svg"))
+            return;
+    size_t length = 0;
+    const unsigned char *text = page->lexbor->text_content(node, &length);
+    if (text != NULL)
+        add_words(&page->title, text, length);
+    page->has_title = 1;
+}
+
+static void gather(struct page *page, Node *node, const struct tag *tag)
+{
+    size_t length;
+    const unsigned char *value;
+    char level;
+    switch (tag->role) {
+    case HEADING:
+        level = '0' + tag->level;
+        add(&page->headings, &level, 1);
+        end_field(&page->headings);
+        add_visible(page, node, &page->headings);
+        end_field(&page->headings);
+        page->counts[2]++;
+        break;
+    case ANCHOR:
+        gather_anchor(page, node);
+        break;
+    case REFERRING:
+        gather_references(page, node, tag);
+        break;
+    case BASE:
+        value = ATTRIBUTE(node, "href", &length);
+        if (!page->has_base && value != NULL) {
+            add(&page->base, value, length);
+            page->has_base = 1;
+        }
+        break;
+    case META:
+        gather_meta(page, node);
+        break;
+    case TITLE:
+        gather_title(page, node);
+        break;
+    }
+}
+
+static void add_number(struct buffer *buffer, size_t number)
+{
+    char digits[24];
+    int at = sizeof digits;
+    do
+        digits[--at] = '0' + number % 10;
+    while (number /= 10);
+    add(buffer, digits + at, sizeof digits - at);
+    end_field(buffer);
+}
+
+static int put_together(struct page *page, Node *root, struct buffer *out)
+{
+    size_t length;
+    for (int i = 0; i < 4; i++)
+        add_number(out, page->counts[i]);
+    const unsigned char *language = ATTRIBUTE(root, "lang", &length);
+    if (language == NULL || !length)
+        language = ATTRIBUTE(root, "xml:lang", &length);
+    add(out, language, length);
+    end_field(out);
+    struct buffer *optional[] = {&page->title, &page->base};
+    int is_there[] = {page->has_title, page->has_base};
+    for (int i = 0; i < 2; i++) {
+        add(out, "+", is_there[i] ? 1 : 0);
+        add(out, optional[i]->data, optional[i]->length);
+        end_field(out);
+    }
+    struct buffer *lists[] = {&page->metas, &page->equivalents, &page->headings, &page->references};
+    int broken = page->text.broken | page->title.broken | page->base.broken;
+    for (int i = 0; i < 4; i++) {
+        add(out, lists[i]->data, lists[i]->length);
+        broken |= lists[i]->broken;
+    }
+    add_paragraphs(out, page);
+    return !(broken | out->broken | page->piece.broken | page->line.broken);
+}
+
+/* Read a page: `*length` bytes, which `free_page` frees; NULL where there is no memory for it.
+ *
+ * The fields: how many metas, equivalents, headings and sets of references there are; language; title and base, each with "+"
+ * before it where it is there; metas (name, content), equivalents (name, content), headings (level, text), references
+ * (kind, href, rel, text); and what follows the last NUL is the text. */
+unsigned char *read_page(const struct lexbor *lexbor, const struct tag *tags, const unsigned char *source,
+                         size_t source_length, int has_hidden, unsigned options, size_t *length)
+{
+    struct page page = {.lexbor = lexbor, .tags = tags, .has_hidden = has_hidden};
+    struct buffer out = {0};
+    Node *document = lexbor->document_create();
+    int done = 0;
+    if (document != NULL) {
+        lexbor->document_options(document, options);
+        if (lexbor->document_parse(document, source, source_length) == 0) {
+            Node *root = lexbor->first_child(document);
+            while (root != NULL && lexbor->type(root) != ELEMENT_NODE)
+                root = lexbor->next(root);
+            done = root != NULL && pass(&page, root, &page.text, 1, 0) && put_together(&page, root, &out);
+        }
+        lexbor->document_destroy(document);
+    }
+    struct buffer *all[] = {&page.text, &page.metas, &page.equivalents, &page.headings, &page.references,
+                            &page.piece, &page.line, &page.title, &page.base};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]->data);
+    free(page.parents);
+    if (!done) {
+        free(out.data);
+        return NULL;
+    }
+    *length = out.length;
+    return out.data;
+}
+
+void free_page(unsigned char *page)
+{
+    free(page);
+}
