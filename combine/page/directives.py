@@ -6,19 +6,21 @@ As the large engines read them: directives add up, the stricter wins, `none` is 
 
 from __future__ import annotations
 
+import calendar
 import re
 from dataclasses import dataclass
+from email.utils import parsedate_tz
 
-from combine.page.dates import http_date, page_date
+from combine.page.dates import page_date
 
 #: Directives whose value follows a colon; a word with a colon that is none of them names an agent.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 _AGENT = re.compile(r"\s*([A-Za-z][\w.-]*)\s*:\s*(.*)", re.DOTALL | re.ASCII)
-_LOOSE_DATE = re.compile(
-    r"(?:[a-z]+,? *)?(\d{1,2})[ -]([a-z]{3})[a-z]*[ -](\d{4}|\d\d(?!\d))(?: (\d\d:\d\d(?::\d\d)?))?", re.ASCII
+#: Between directives stand commas, or what some take for them; not those of a date, as in "Wed, 01 Jul 2026",
+#: "Wednesday, 01-Jul-26" and "July 1, 2026".
+_COMMA = re.compile(
+    r"(?<!Mon)(?<!Tue)(?<!Wed)(?<!Thu)(?<!Fri)(?<!Sat)(?<!Sun)(?<!day),(?!\s*\d{4}\b)|;", re.IGNORECASE | re.ASCII
 )
-#: A comma that is part of a date: "Wed, 01 Jul 2026" and "Wednesday, 01-Jul-26".
-_COMMA = re.compile(r"(?<!Mon)(?<!Tue)(?<!Wed)(?<!Thu)(?<!Fri)(?<!Sat)(?<!Sun)(?<!day),", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,7 @@ def _of_field(value: str, named: str) -> set[str]:
     words: set[str] = set()
     for_us = True
     for part in _COMMA.split(value):
-        match = _AGENT.fullmatch(part)
-        if match and match[1].lower() not in _VALUED:
+        while (match := _AGENT.fullmatch(part)) and match[1].lower() not in _VALUED:
             for_us = match[1].lower() in (named, "*", "robots") and bool(match[1])
             part = match[2]
         if for_us:
@@ -87,22 +88,19 @@ def _is_over(word: str, now: float) -> bool:
     name, _, value = word.partition(":")
     if name != "unavailable_after":
         return False
-    value = value.strip()
-    moment = page_date(value)
-    if moment is None:
-        moment = http_date(value.title().replace("Gmt", "GMT"))
+    moment: float | None = page_date(value)
     if moment is None:
         moment = _loose_date(value)
     return moment is not None and moment < now
 
 
-def _loose_date(value: str) -> int | None:
-    """Dates as the engines' own documentation writes them: `25 jun 2010 15:00:00 pst`, read as UTC."""
-    match = _LOOSE_DATE.match(value)
-    if match is None or match[2] not in _MONTHS:
+def _loose_date(value: str) -> float | None:
+    """Dates as the engines' own documentation writes them, `25 jun 2010 15:00:00 pst`, and as mail does."""
+    parts = parsedate_tz(value if ":" in value else f"{value} 00:00:00")
+    if parts is None:
         return None
-    year = match[3] if len(match[3]) == 4 else f"20{match[3]}"  # nothing written for robots is older
-    return page_date(f"{year}-{_MONTHS.index(match[2]) + 1:02}-{int(match[1]):02} {match[4] or '00:00'}")
-
-
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+    *moment, zone = parts
+    try:
+        return calendar.timegm((*moment[:6], 0, 0, 0)) - (zone or 0)
+    except (ValueError, OverflowError):
+        return None

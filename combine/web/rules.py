@@ -29,6 +29,9 @@ LONGEST_DELAY_S = 366 * 86_400.0
 
 _END_OF_LINE = re.compile("\r\n|\n|\r")
 _BLANK = " \t\v\f\r\n"
+#: Other blanks and zero-width marks, in UTF-8: editors leave them at the ends of lines, where nobody sees them.
+_WIDE_BLANK = r"(?:\xc2\xa0|\xe2\x80[\x80-\x8d\xa8\xa9\xaf]|\xe2\x81\xa0|\xe3\x80\x80|\xef\xbb\xbf)"
+_WIDE_BLANKS = re.compile(rf"\A(?:{_WIDE_BLANK}|[{_BLANK}])+|(?:{_WIDE_BLANK}|[{_BLANK}])+\Z")
 _TOKEN = re.compile("[A-Za-z_-]*")
 _NUMBER = re.compile(r"(?=[.,]?[0-9])([0-9]{0,12})(?:[.,]([0-9]{1,9}))?")
 #: An encoded character, or one that no URI holds (RFC 3986, 2).
@@ -240,7 +243,11 @@ def _key_and_value(line: str) -> tuple[str, str]:
     elif value.startswith("//") and (match := _SCHEME_FOR_KEY.fullmatch(name)):
         # The colon that is there is the one of a URL.
         name, value = match[1], f"{match[2]}:{value}"
-    return _key_of(name.strip(_BLANK)), value.strip(_BLANK)
+    return _key_of(_stripped(name)), _stripped(value)
+
+
+def _stripped(text: str) -> str:
+    return text.strip(_BLANK) if text.isascii() else _WIDE_BLANKS.sub("", text)
 
 
 @lru_cache(maxsize=1024)

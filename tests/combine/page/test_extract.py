@@ -202,6 +202,13 @@ NOTHING = Robots()
         ([], ["unavailable_after: 25 Jun 2010 15:00:00 PST"], (True, False, False)),
         ([], ["unavailable_after: Friday, 25-Jun-10 15:00:00 PST, noarchive"], (True, False, True)),
         ([], ["unavailable_after: 2030-01-01, nofollow"], (False, True, False)),
+        ([], ["unavailable_after: June 25, 2010, nofollow"], (True, True, False)),
+        ([], ["unavailable_after: 30 Nov 2026 00:52:00 PST"], (False, False, False)),  # eight hours from now
+        ([], ["unavailable_after: Mon, 30 Nov 2026 00:52 GMT"], (True, False, False)),
+        ([], ["unavailable_after: 99 Foo 2010 99:99"], (False, False, False)),
+        ([], ["combine: otherbot: noindex"], (False, False, False)),
+        ([], ["otherbot: combine: noindex"], (True, False, False)),
+        (["noindex;nofollow"], [], (True, True, False)),
         ([], ["max-snippet: 20, noarchive"], (False, False, True)),
         ([], ["", ",", ":"], (False, False, False)),
     ],
