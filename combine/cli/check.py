@@ -22,6 +22,7 @@ import orjson
 
 from combine.cli.session import Session, command
 from combine.config import Settings, load
+from combine.http_dates import http_date
 from combine.page import references
 from combine.page.directives import robots
 from combine.page.encoding import to_text
@@ -95,7 +96,7 @@ class Case:
         if value is None:
             return time.time()
         if isinstance(value, str):
-            value = retry_after.date(value, time.time())
+            value = http_date(value, time.time())
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1e11 < value < 1e11:
             raise _Untakable(f"{name} is a time in epoch seconds")
         return float(value)
@@ -185,7 +186,7 @@ def _sitemap(case: Case) -> dict[str, Any]:
 
 
 def _date(case: Case) -> dict[str, Any]:
-    return {"epoch": retry_after.date(case.text("value", ""), case.moment("now"))}
+    return {"epoch": http_date(case.text("value", ""), case.moment("now"))}
 
 
 def _retry_after(case: Case) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from combine.config import Page as Limits
+from combine.http_dates import http_date
 from combine.page import dates, language
 from combine.page.decode import decode
 from combine.page.directives import SILENT, Robots, robots
@@ -93,8 +94,8 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
         language=language.detected(found.text) or declared,
         language_declared=declared,
         published=_published(found.metas),
-        modified=dates.http_date(harvest.field("last-modified")),
-        expires=dates.http_date(harvest.field("expires")),
+        modified=http_date(harvest.field("last-modified"), _epoch(harvest.fetched)),
+        expires=http_date(harvest.field("expires"), _epoch(harvest.fetched)),
         truncated=harvest.truncated or decoded.truncated,
     )
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from aiohttp.client_reqrep import ClientResponse
 
+from combine.http_dates import http_date
 from combine.web import retry_after
 from combine.web.credentials import SECRET
 
@@ -53,7 +54,7 @@ def after(response: ClientResponse) -> float | None:
         return None
     # A date is meant by the server's own clock, which its Date tells.
     now = time.time()
-    told = retry_after.date(field_of(response, "Date"), now)
+    told = http_date(field_of(response, "Date"), now)
     return retry_after.seconds(value, now if told is None else told)
 
 

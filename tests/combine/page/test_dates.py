@@ -1,19 +1,10 @@
-"""Times of servers and of pages."""
+"""Times of pages."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from combine.page.dates import http_date, page_date, utc
-from tests.conformance import CONFORMANCE, needs_conformance
-
-
-@needs_conformance
-def test_http_dates() -> None:
-    rows = json.loads((CONFORMANCE / "http" / "undici_http_dates.json").read_text())
-    assert [] == [row for row in rows if row["epoch"] != http_date(row["input"])]
+from combine.page.dates import page_date, utc
 
 
 @pytest.mark.parametrize(
@@ -27,7 +18,7 @@ def test_http_dates() -> None:
         ("20240506", "2024-05-06T00:00:00Z"),
         ("2024-05", "2024-05-01T00:00:00Z"),
         ("Wed, 11 Dec 2024 23:20:57 GMT", "2024-12-11T23:20:57Z"),
-        ("Sat, 31 Dec 2016 23:59:60 GMT", "2016-12-31T23:59:59Z"),
+        ("Sat, 31 Dec 2016 23:59:60 GMT", "2017-01-01T00:00:00Z"),
         ("0001-01-01", "0001-01-01T00:00:00Z"),
         *((value, None) for value in ("2024", "May 6", "2024-13-01", "2024-02-30", "", "x", "²024-01-01")),
     ],
