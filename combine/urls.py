@@ -56,6 +56,11 @@ def resolve(base: str, href: str) -> str | None:
     return _join(base, href)
 
 
+def of_bytes(value: bytes) -> str:
+    """The text of a Location, percent-encoded where it is not ASCII: as browsers read UTF-8, and what is none, too."""
+    return value.decode("latin-1") if value.isascii() else "".join(chr(b) if b < 128 else f"%{b:02X}" for b in value)
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What Combine's old normaliser did beyond the standards. Invariant: a host of `aliases` is no value of it."""

@@ -191,6 +191,7 @@ class Harvester:
             OUTCOME=fetched.outcome,
             STATUS=fetched.status or None,
             REASON=fetched.reason or None,
+            DETAIL=fetched.detail or None,
             AFTER=None if fetched.after_s is None else f"{fetched.after_s:g}",
             TOOK=fetched.took_ms,
             SIZE=fetched.body_length,

@@ -17,7 +17,7 @@ from combine.config import Page as Limits
 from combine.page import records
 from combine.page.extract import Page, extract
 from combine.page.fate import KEEP, REMOVE, STALE, Sights, fate
-from combine.urls import BadURL, normalise, resolve
+from combine.urls import BadURL, normalise, of_bytes, resolve
 from formats import jcf
 from formats.hrf import Harvest
 from formats.jcf import Job
@@ -168,11 +168,7 @@ def learn(
 
 def target_of(harvest: Harvest, url: str) -> str:
     """Where a redirect leads, normalised; "" where that is nowhere that can be asked."""
-    location = harvest.field("location")
-    if not location.isascii():
-        # Servers send UTF-8 there, as browsers read it; the field was read as Latin-1.
-        location = location.encode("latin-1", "replace").decode("utf-8", "replace")
-    target = resolve(url, location)
+    target = resolve(url, of_bytes(harvest.field("location").encode("latin-1", "replace")))
     try:
         return normalise(target) if target else ""
     except BadURL:

@@ -337,7 +337,7 @@ class Board:
             self.set_state(row, DEAD, fetch=0, lease=0, reason=reason[:REASON_LENGTH], events=events, **columns)
 
     def _event(self, line: Job) -> str:
-        reason = line.get("REASON")[:REASON_LENGTH]
+        reason = ": ".join(filter(None, (line.get("REASON"), line.get("DETAIL"))))[:REASON_LENGTH]
         words = (utc_text(self.clock.utc()), line.get("OUTCOME"), line.get("STATUS") or "-", reason)
         return " ".join(words).strip().replace(";", ",")
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from aiohttp.client_reqrep import ClientResponse
 
 from combine.http_dates import http_date
+from combine.urls import of_bytes
 from combine.web import retry_after
 from combine.web.credentials import SECRET
 
@@ -40,6 +41,12 @@ def field_of(response: ClientResponse, name: str) -> str:
         return value
     # aiohttp reads UTF-8 and marks other bytes with lone surrogates, which no URL and no file can hold.
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def location_of(response: ClientResponse) -> str:
+    """The first Location; "" where there is none."""
+    value = str(response.headers.get("Location", "")).strip()
+    return of_bytes(value.encode("utf-8", "surrogateescape"))
 
 
 def types_of(response: ClientResponse) -> list[str]:

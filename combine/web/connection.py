@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from aiohttp import ClientPayloadError
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest, ClientResponse
@@ -24,12 +25,13 @@ HEAD_BYTES = 128 * 1024
 
 @dataclass(slots=True)
 class Lease:
-    """One fetch under way: where it may connect, and to whom it spoke."""
+    """One fetch under way: where it may connect, to whom it spoke, and whether on a connection that was kept."""
 
     host: str
     port: int
     address: str
     peer: str = ""
+    is_kept: bool = False
 
 
 #: The address of ours from which the fetch of this task connects; "" where that does not matter.
@@ -110,6 +112,7 @@ class Leases(AbstractResolver):
                 lease = by_place[self.url.raw_host or "", self.url.port or 0]
                 if canonical(address) != lease.address:
                     raise OtherPeer
+                lease.is_kept, conn.protocol.is_used = conn.protocol.is_used, True
                 lease.peer = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
                 return await super().send(conn)
 
@@ -121,9 +124,10 @@ class Protocol(ResponseHandler):
 
     Holding back the head until it is whole puts it under the limit of the first byte, however slowly it drips. Bytes
     beyond the announced length aiohttp takes for the beginning of another answer, finds them bad, and loses the good
-    one that came in the same packet.
+    one that came in the same packet; so it does where bad chunks come in the packet of their head.
     """
 
+    is_used = False  # a request was sent on it
     _held: bytearray | None = None
 
     def set_response_params(self, **params: Any) -> None:
@@ -134,7 +138,7 @@ class Protocol(ResponseHandler):
     def data_received(self, data: bytes) -> None:
         """Take what the socket brought; nothing is how aiohttp wakes a parser that it paused, which holds the rest."""
         if not data and self._held is None:
-            super().data_received(data)
+            self._feed(data)
         while self._held is not None and data:
             seen = max(0, len(self._held) - 3)
             self._held += data
@@ -144,11 +148,17 @@ class Protocol(ResponseHandler):
             received, self._held = bytes(self._held), None
             if end:
                 received, data = self._taken(received[:end], received[end:])
-                super().data_received(received)
+                self._feed(received)
             else:
                 data = received
         if data:
-            super().data_received(data)
+            self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        """Let the parser read; where it cannot go on, aiohttp leaves the body's reader waiting for its time-out."""
+        super().data_received(data)
+        if self.exception() is not None and self._payload is not None:
+            self._payload.set_exception(ClientPayloadError("what follows is no HTTP"))
 
     def _taken(self, received: bytes, rest: bytes) -> tuple[bytes, bytes]:
         """The head mended, and what may follow it."""
@@ -160,7 +170,7 @@ class Protocol(ResponseHandler):
         if length is not None and len(rest) > length:
             self.force_close()
             rest = rest[:length]
-        return received + rest, b""
+        return (received, rest) if length is None else (received + rest, b"")
 
 
 def _may_be_head(held: bytearray) -> bool:

@@ -15,7 +15,7 @@ from combine.web.connection import OtherPeer
 
 def reason_of(error: BaseException) -> tuple[str, str]:
     """The word and the sentence for an error of a request."""
-    detail = str(error) or type(error).__name__
+    detail = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, Refused):
         return "address", detail
     if isinstance(error, aiohttp.ClientConnectorCertificateError):

@@ -29,7 +29,7 @@ from yarl import URL
 from combine import __version__
 from combine.config import Settings
 from combine.web.addresses import Allowed, Refused, canonical
-from combine.web.answer import after, base32, field_of, header_of, request_of, types_of, utc
+from combine.web.answer import after, base32, field_of, header_of, location_of, request_of, types_of, utc
 from combine.web.body import Body, read_body
 from combine.web.challenge import is_challenge
 from combine.web.connection import SOURCE, Lease, Leases, OtherPeer, Protocol
@@ -42,10 +42,8 @@ from formats.jcf import Job
 #: one.
 KEEP_S = 4.0
 
-#: A longest field and a most of fields that together bound the memory a header can take before `header_bytes` is
-#: checked.
-FIELD_BYTES = 32 * 1024
-FIELDS = 256
+#: Bytes of the shortest field: with `header_bytes` it bounds how many there can be.
+FIELD_BYTES = 4
 
 #: Bytes read of an answer that leaves no harvest, so that its connection can be kept.
 UNKEPT_BYTES = 64 * 1024
@@ -79,6 +77,7 @@ class Fetched:
     peer: str = ""
     is_unread: bool = False  # nobody reads its type, so it was closed after the header
     requests: int = 1  # made for this job, those for robots.txt included
+    is_stale: bool = False  # a kept connection was closed before a byte of the answer came
 
 
 class Fetcher:
@@ -131,9 +130,9 @@ class Fetcher:
             timeout=aiohttp.ClientTimeout(
                 total=limits.fetch_s, sock_connect=limits.connect_s, sock_read=limits.first_byte_s
             ),
-            max_line_size=min(FIELD_BYTES, limits.header_bytes),
-            max_field_size=min(FIELD_BYTES, limits.header_bytes),
-            max_headers=FIELDS,
+            max_line_size=limits.header_bytes,
+            max_field_size=limits.header_bytes,
+            max_headers=limits.header_bytes // FIELD_BYTES,
         )
         # aiohttp asks again by itself where a kept connection died; a request that the site may have seen is ours to
         # count.
@@ -200,7 +199,8 @@ class Fetcher:
             reason, detail = reason_of(error)
             if reason in ("address", "url"):
                 return asking.refused(reason, detail)
-            return asking.failed(reason, detail, peer=lease.peer)
+            failed = asking.failed(reason, detail, peer=lease.peer)
+            return replace(failed, is_stale=reason == "reset" and lease.is_kept)
         finally:
             if response is not None:
                 response.release()
@@ -209,7 +209,7 @@ class Fetcher:
         header = header_of(response)
         if len(header) > self._limits.header_bytes:
             return asking.failed("http", f"the header is over {self._limits.header_bytes} bytes", peer=lease.peer)
-        location = field_of(response, "Location")
+        location = location_of(response)
         conditional = (
             "If-None-Match" in response.request_info.headers or "If-Modified-Since" in response.request_info.headers
         )

@@ -247,7 +247,11 @@ class Worker:
         return self._asked > 0 and boottime() + crawl_s <= self._over
 
     async def _ask(self, job: Job, address: str, robots: str = "", head_only: bool = False) -> Fetched:
-        """One request, when its time has come."""
+        """One request, when its time has come; one more on a new connection where the server had left the old one."""
+        fetched = await self._request(job, address, robots, head_only)
+        return await self._request(job, address, robots, head_only) if fetched.is_stale else fetched
+
+    async def _request(self, job: Job, address: str, robots: str, head_only: bool) -> Fetched:
         if self._ended:
             margin_s = self._tools.settings.politeness.margin_s if self._delay_s > 0 else 0.0
             await sleep_until(self._ended + self._delay_s + margin_s)

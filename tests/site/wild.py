@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.site.behaviours import Behaviour, Request, answer
+from tests.site.oddities import odd
 
 HTML = "Content-Type: text/html"
 
@@ -164,6 +165,7 @@ WILD: dict[str, Behaviour] = {
     "said": said,
     "said-on": said_on,
     "typed": typed,
+    "odd": odd,
 }
 
 #: Starts of traps, with how many pages of each are too many.

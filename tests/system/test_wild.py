@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from formats.wir import parse
-from tests.site import wild
+from tests.site import oddities, wild
 from tests.site.checker import violations
 from tests.system.harness import Harness, Web
 
@@ -63,7 +63,9 @@ def tame(webs: Webs) -> list[tuple[Web, set[str], float]]:
 def test_all_faults_at_once(webs: Webs, homes: Homes, tame: list[tuple[Web, set[str], float]]) -> None:
     web, home = webs(1, bind="127.0.1.99"), homes(SETTINGS)
     wild.lay(web.root)
-    seeds = [web.url("/index.html"), *(site.url("/index.html") for site, _, _ in tame)]
+    odd = webs(1, bind="127.0.1.98")
+    (odd.root / "index.html").write_bytes(wild.linking("Index", *(f"/_/odd/{name}" for name in oddities.ODD)))
+    seeds = [web.url("/index.html"), odd.url("/index.html"), *(site.url("/index.html") for site, _, _ in tame)]
     ended = home.run("harvest", *seeds, "--delay", "0.1", "--wait", "15", code=None, timeout_s=300)
     assert 75 == ended.returncode, ended.stderr  # the sites whose robots.txt cannot be read wait on
     found = home.urls()
@@ -73,6 +75,10 @@ def test_all_faults_at_once(webs: Webs, homes: Homes, tame: list[tuple[Web, set[
         assert [] == violations(site.requests(), delay_s)
         if not pages:
             assert {"/robots.txt"} == {entry["path"] for entry in site.requests()}
+
+    assert {} == odd_ones(home, odd, found)
+    assert [] == violations(odd.requests(), 0.1)
+    assert {"/_/odd/1.0?" + landing for landing in oddities.LANDINGS} <= {entry["path"] for entry in odd.requests()}
 
     wanted = {page.path for page in wild.EXPECTED if page.has_record} | {"/index.html"}
     got = {url.removeprefix(web.url("")) for url in found if url.startswith(web.url(""))}
@@ -94,3 +100,20 @@ def test_all_faults_at_once(webs: Webs, homes: Homes, tame: list[tuple[Web, set[
     assert "a trap (calendar)" in why["reason"]
     why = json.loads(home.run("why", web.url("/_/challenge/503"), "--json").stdout)
     assert "challenge" in why["reason"]
+
+
+def odd_ones(home: Harness, web: Web, found: set[str]) -> dict[str, str]:
+    """What is not as it should be of the pages that are odd as a whole."""
+    lines = home.run("export", "--format", "jsonl").stdout.split("\n")
+    records = {row["url"]: row for row in map(json.loads, filter(None, lines))}
+    wrong = {}
+    for name, odd in oddities.ODD.items():
+        record = records.get(web.url(f"/_/odd/{name}"))
+        if (record is None) != (odd.text is None):
+            wrong[name] = "it has no record" if record is None else "it has a record"
+        elif record is not None and (odd.text or "", odd.truncated) != (
+            record.get("text", ""),
+            record.get("truncated", ""),
+        ):
+            wrong[name] = f"{record.get('text')!r}, {record.get('truncated')!r}"
+    return wrong

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from aiohttp import ClientPayloadError
 
 from combine.web.connection import Protocol
 
@@ -20,6 +21,9 @@ class Wire(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self.paused = False
+
+    def close(self) -> None:
+        pass
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default
@@ -51,3 +55,17 @@ def test_a_body_ends_though_its_last_packet_filled_the_buffer(packets: list[byte
         return length
 
     assert LENGTH == asyncio.run(read())
+
+
+def test_garbage_among_chunks_ends_the_body_at_once_and_what_came_before_is_there() -> None:
+    async def read() -> bytes:
+        protocol = Protocol(asyncio.get_running_loop())
+        protocol.connection_made(Wire())
+        protocol.set_response_params()
+        protocol.data_received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n")
+        _, body = await protocol.read()
+        with pytest.raises(ClientPayloadError):
+            await body.read()
+        return b"".join(body._buffer)
+
+    assert b"hello" == asyncio.run(read())

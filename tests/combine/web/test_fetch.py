@@ -170,8 +170,8 @@ def test_robots_are_asked_for_uncoded_and_stay_in_memory(tmp_path: Path) -> None
         ("/_/raw?bytes=HTTP/1.1 200 OK%0D%0Ano field%0D%0AContent-Length : 1%0D%0A%0D%0Ax", "ok", 200, "", b"x"),
         ("/_/raw?bytes=HTTP/1.1 200 OK%0D%0AX: a%0D%0A%0D%0A", "ok", 200, "", b""),
         ("/_/drip-header?every=0", "ok", 200, "", PAGE),
-        ("/_/header?bytes=20000", "ok", 200, "", PAGE),
-        ("/_/header?bytes=10&fields=200", "ok", 200, "", PAGE),
+        ("/_/header?bytes=60000", "ok", 200, "", PAGE),
+        ("/_/header?bytes=10&fields=2000", "ok", 200, "", PAGE),
         ("/_/reset?after=50", "ok", 200, "disconnect", b"x" * 50),
     ],
 )
@@ -196,9 +196,9 @@ def test_answers(path: str, outcome: str, status: int, truncated: str, body: byt
         ("/_/raw?bytes=HTTP/1.1 OK%0D%0A%0D%0A", "http"),
         ("/_/raw?bytes=<html>no header</html>", "http"),
         ("/_/length?says=20,30", "http"),
-        ("/_/header?bytes=40000", "http"),
+        ("/_/header?bytes=66000", "http"),
         ("/_/header?bytes=20000&fields=4", "http"),
-        ("/_/header?bytes=1&fields=400", "http"),
+        ("/_/header?bytes=1&fields=10000", "http"),
         ("/_/endless-header", "http"),
     ],
 )
@@ -281,7 +281,7 @@ def test_coding_is_left_as_it_came(tmp_path: Path) -> None:
     assert "gzip" == got.harvest.field("content-encoding")
 
 
-@pytest.mark.parametrize(("raw", "location"), [("/%C3%BC", "/ü"), ("/%FC", "/\ufffd"), ("%20/a%20b%20", "/a b")])
+@pytest.mark.parametrize(("raw", "location"), [("/%C3%BC", "/%C3%BC"), ("/%FC", "/%FC"), ("%20/a%20b%20", "/a b")])
 def test_odd_locations(raw: str, location: str, tmp_path: Path) -> None:
     server = Server(
         pages={"/": b"HTTP/1.1 302 X\r\nContent-Length: 0\r\nLocation: " + unquote_to_bytes(raw) + b"\r\n\r\n"}
@@ -573,3 +573,13 @@ def test_a_type_that_nobody_reads_is_closed_after_the_header(tmp_path: Path, hea
     assert fetched.harvest is not None
     assert ("ok", True, 0, "") == (fetched.outcome, fetched.is_unread, fetched.body_length, fetched.harvest.digest)
     assert "5000000" == fetched.harvest.field("content-length")
+
+
+def test_a_kept_connection_that_the_server_left_is_told_from_one_that_broke(tmp_path: Path) -> None:
+    async def run(site: Server, fetcher: Fetcher) -> None:
+        site.pages["/leaves"] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        for path, is_stale in (("/_/reset", False), ("/leaves", False), ("/_/reset", True), ("/_/reset", False)):
+            got = await fetcher.fetch(job(URL=site.url(path), FETCH=1), site.bind, robots="obeyed")
+            assert (is_stale, path) == (got.is_stale, path)
+
+    during(run, tmp_path)

@@ -86,3 +86,23 @@ def test_a_crawl_delay_counts_from_the_request_before_it_was_known(
     assert requests == len(site.asked)
     least = delay_s if rule_s is not None else max(crawl_s, delay_s)
     assert all(later - earlier >= least for earlier, later in zip(site.asked, site.asked[1:], strict=False))
+
+
+def test_a_connection_that_the_server_had_left_costs_one_more_request_and_no_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(0.0, True)
+    answers = iter([Fetched("ok", 200), Fetched("failed", reason="reset", is_stale=True), Fetched("ok", 200)])
+
+    async def fetch(job: Job, address: str, *, robots: str, head_only: bool) -> Fetched:
+        await Site.fetch(site, job, address, robots=robots, head_only=head_only)
+        return next(answers)
+
+    monkeypatch.setattr(site, "fetch", fetch)
+    settings = Settings()
+    spacing = Spacing(settings, Allowed(["127.0.0.0/8"]))
+    tools = Tools(settings, site, site, spacing, site, lambda: False)  # type: ignore[arg-type]
+    asyncio.run(Worker(Lease(9, "127.0.0.1", 0.1, JOBS), tools).run())
+    assert [(1, "ok", 0.0), (2, "ok", 0.0), (0, "END", 0.0)] == site.told
+    assert all(later - earlier >= 0.1 for earlier, later in zip(site.asked, site.asked[1:], strict=False))
+    assert 3 == len(site.asked)
