@@ -62,7 +62,7 @@ def reader(tags: dict[int, Tag]) -> Reader | None:
         library = ctypes.CDLL(str(LIBRARY))
         lexbor = ctypes.CDLL(selectolax.lexbor.__file__)
         addresses = [ctypes.cast(getattr(lexbor, name), ctypes.c_void_p).value for name in FUNCTIONS]
-        read_page, free_page = library.read_page, library.free_page
+        read_page = library.read_page
     except (OSError, AttributeError):
         return None
     functions = (ctypes.c_void_p * len(FUNCTIONS))(*addresses)
@@ -74,8 +74,6 @@ def reader(tags: dict[int, Tag]) -> Reader | None:
         *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint),
         ctypes.POINTER(ctypes.c_size_t),
     )
-    free_page.argtypes = (ctypes.c_void_p,)
-    free_page.restype = None
     length = ctypes.c_size_t()
     place = ctypes.pointer(length)
 
@@ -83,9 +81,6 @@ def reader(tags: dict[int, Tag]) -> Reader | None:
         found = read_page(functions, table, source, len(source), has_hidden, options, place)
         if not found:
             raise MemoryError("a page needs more memory than it may have")
-        try:
-            return ctypes.string_at(found, length.value).decode("utf-8", "replace")
-        finally:
-            free_page(found)
+        return ctypes.string_at(found, length.value).decode("utf-8", "replace")
 
     return read

@@ -3,6 +3,7 @@
  * Takes   the UTF-8 source of a page, and the functions of the lexbor library that selectolax has loaded.
  * Gives   one run of fields with a NUL after each (no parsed text has one): the order is at the end of `read_page`.
  * Fails   with NULL where there is no memory; what was taken for the page is freed.
+ * Keeps   its buffers from page to page, but for those that a large page made larger than KEPT_ROOM: one thread only.
  * Limits  the texts of a link and of a heading are cut where they have MOST_TEXT bytes.
  *
  * html.py is the reference: the tests hold the two together over all vectors. No header of Python or lexbor is
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define MOST_TEXT 65536
+#define KEPT_ROOM (1 << 20)
 #define KNOWN_TAGS 256
 #define TEXT_NODE 3
 #define ELEMENT_NODE 1
@@ -57,7 +59,7 @@ struct page {
     const struct lexbor *lexbor;
     const struct tag *tags;
     struct buffer text, metas, equivalents, headings, references, piece, line;
-    struct buffer title, base;
+    struct buffer title, base, out;
     int has_title, has_base, has_hidden;
     size_t counts[4]; /* metas, equivalents, headings, sets of references */
     size_t depth_room;
@@ -251,7 +253,7 @@ static int open_parent(struct page *page, Node *node, size_t depth)
     return 1;
 }
 
-static void gather(struct page *page, Node *node, const struct tag *tag);
+static void gather(struct page *page, Node *node, const struct tag *tag, size_t ground);
 
 /* The pass: pieces of visible text, with a break around each block. Fields are gathered in the outer pass only; an
  * inner one, for the text of one element, starts above the parents of the outer. */
@@ -275,7 +277,7 @@ static int pass(struct page *page, Node *root, struct buffer *pieces, int gather
             else if (tag->role == CELL)
                 add(pieces, " ", 1);
             if (gathers && tag->role > CELL)
-                gather(page, node, tag);
+                gather(page, node, tag, depth);
             Node *child = lexbor->first_child(node);
             if (child != NULL) {
                 size_t length;
@@ -305,18 +307,11 @@ static int pass(struct page *page, Node *root, struct buffer *pieces, int gather
 }
 
 /* The text inside an element as a reader sees it, on one line, as one field. */
-static void add_visible(struct page *page, Node *node, struct buffer *to)
+static void add_visible(struct page *page, Node *node, struct buffer *to, size_t ground)
 {
-    Node **parents = page->parents;
-    size_t room = page->depth_room;
-    page->parents = NULL;
-    page->depth_room = 0;
     page->piece.length = 0;
-    if (!pass(page, node, &page->piece, 0, 0))
+    if (!pass(page, node, &page->piece, 0, ground))
         to->broken = 1;
-    free(page->parents);
-    page->parents = parents;
-    page->depth_room = room;
     add_words(to, page->piece.data, page->piece.length);
 }
 
@@ -344,7 +339,7 @@ static void add_picture(struct page *page, Node *root, struct buffer *to)
     }
 }
 
-static void gather_anchor(struct page *page, Node *node)
+static void gather_anchor(struct page *page, Node *node, size_t ground)
 {
     size_t length, rel_length;
     const unsigned char *href = ATTRIBUTE(node, "href", &length);
@@ -360,7 +355,7 @@ static void gather_anchor(struct page *page, Node *node)
     add(to, rel, rel_length);
     end_field(to);
     size_t before = to->length;
-    add_visible(page, node, to);
+    add_visible(page, node, to, ground);
     if (to->length == before)
         add_picture(page, node, to);
     end_field(to);
@@ -435,7 +430,7 @@ static void gather_title(struct page *page, Node *node)
     page->has_title = 1;
 }
 
-static void gather(struct page *page, Node *node, const struct tag *tag)
+static void gather(struct page *page, Node *node, const struct tag *tag, size_t ground)
 {
     size_t length;
     const unsigned char *value;
@@ -445,12 +440,12 @@ static void gather(struct page *page, Node *node, const struct tag *tag)
         level = '0' + tag->level;
         add(&page->headings, &level, 1);
         end_field(&page->headings);
-        add_visible(page, node, &page->headings);
+        add_visible(page, node, &page->headings, ground);
         end_field(&page->headings);
         page->counts[2]++;
         break;
     case ANCHOR:
-        gather_anchor(page, node);
+        gather_anchor(page, node, ground);
         break;
     case REFERRING:
         gather_references(page, node, tag);
@@ -509,16 +504,40 @@ static int put_together(struct page *page, Node *root, struct buffer *out)
     return !(broken | out->broken | page->piece.broken | page->line.broken);
 }
 
-/* Read a page: `*length` bytes, which `free_page` frees; NULL where there is no memory for it.
- *
- * The fields: how many metas, equivalents, headings and sets of references there are; language; title and base, each with "+"
- * before it where it is there; metas (name, content), equivalents (name, content), headings (level, text), references
- * (kind, href, rel, text); and what follows the last NUL is the text. */
-unsigned char *read_page(const struct lexbor *lexbor, const struct tag *tags, const unsigned char *source,
-                         size_t source_length, int has_hidden, unsigned options, size_t *length)
+static void empty(struct buffer *buffer)
 {
-    struct page page = {.lexbor = lexbor, .tags = tags, .has_hidden = has_hidden};
-    struct buffer out = {0};
+    if (buffer->room > KEPT_ROOM || buffer->broken) {
+        free(buffer->data);
+        buffer->data = NULL;
+        buffer->room = 0;
+        buffer->broken = 0;
+    }
+    buffer->length = 0;
+}
+
+static void start(struct page *page)
+{
+    struct buffer *all[] = {&page->text, &page->metas, &page->equivalents, &page->headings, &page->references,
+                            &page->piece, &page->line, &page->title, &page->base, &page->out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        empty(all[i]);
+    memset(page->counts, 0, sizeof page->counts);
+    page->has_title = page->has_base = 0;
+}
+
+/* Read a page: `*length` bytes, which last until the next page; NULL where there is no memory for it.
+ *
+ * The fields: how many metas, equivalents, headings and sets of references there are; language; title and base, each
+ * with "+" before it where it is there; metas (name, content), equivalents (name, content), headings (level, text),
+ * references (kind, href, rel, text); and what follows the last NUL is the text. */
+const unsigned char *read_page(const struct lexbor *lexbor, const struct tag *tags, const unsigned char *source,
+                               size_t source_length, int has_hidden, unsigned options, size_t *length)
+{
+    static struct page page;
+    start(&page);
+    page.lexbor = lexbor;
+    page.tags = tags;
+    page.has_hidden = has_hidden;
     Node *document = lexbor->document_create();
     int done = 0;
     if (document != NULL) {
@@ -527,24 +546,10 @@ unsigned char *read_page(const struct lexbor *lexbor, const struct tag *tags, co
             Node *root = lexbor->first_child(document);
             while (root != NULL && lexbor->type(root) != ELEMENT_NODE)
                 root = lexbor->next(root);
-            done = root != NULL && pass(&page, root, &page.text, 1, 0) && put_together(&page, root, &out);
+            done = root != NULL && pass(&page, root, &page.text, 1, 0) && put_together(&page, root, &page.out);
         }
         lexbor->document_destroy(document);
     }
-    struct buffer *all[] = {&page.text, &page.metas, &page.equivalents, &page.headings, &page.references,
-                            &page.piece, &page.line, &page.title, &page.base};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]->data);
-    free(page.parents);
-    if (!done) {
-        free(out.data);
-        return NULL;
-    }
-    *length = out.length;
-    return out.data;
-}
-
-void free_page(unsigned char *page)
-{
-    free(page);
+    *length = page.out.length;
+    return done ? page.out.data : NULL;
 }
