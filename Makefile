@@ -5,7 +5,7 @@ PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := combine/page/native/reader.c combine/page/native/build.py
 SOURCES := combine daemons formats tests bench docs
 
-.PHONY: help install develop harvest test check lint format types docs bench bench-peers bench-scale bench-harvesters bench-steps explore soak fuzz simulate clean
+.PHONY: help install develop harvest test check lint format types docs bench bench-peers bench-scale bench-harvesters bench-steps explore soak power fuzz simulate clean
 
 help: ## print these words
 	@sed -n 's/^\([a-z-]*\):.*## /make \1: /p' Makefile
@@ -58,6 +58,9 @@ explore: .venv/.developed ## every state of a small system under faults, at leng
 
 soak: .venv/.developed ## whole harvests under faults, 200 seeds in at most 50 minutes; again: ARGS="--seed 17"
 	$(RUN)/python -m tests.soak $(ARGS)
+
+power: .venv/.developed ## the power fails at any call of a recorded harvest, half an hour; again: ARGS="--seed 17 --tries 1"
+	$(RUN)/python -m tests.power $(ARGS)
 
 fuzz: .venv/.developed ## strangers' bytes for all that reads any, ten minutes each; ARGS="--seconds 60 html"
 	$(RUN)/python -m tests.fuzz $(ARGS)

@@ -104,7 +104,7 @@ class Run:
                 return True
             if fault.kind == "everything":
                 self.struck += 1
-                for pid in home.processes():
+                for pid in {running.pid, *home.processes()}:  # a command that was just begun has no name yet
                     faults.signalled(pid, signal.SIGKILL)
                 running.wait(timeout=10)
                 return False
