@@ -4,7 +4,6 @@ A setting is written `section.key`; sections are the dataclasses below. An unkno
 with the nearest known one, a value of the wrong type with what is allowed. `--set section.key=value` on a command
 line wins over the file. This module reads one file and does no other I/O.
 
-Size: every default stands here once, with its unit and its reason.
 Size: every setting stands here, so that there is one place to look for it.
 """
 
@@ -12,17 +11,16 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import ipaddress
-import re
 import tomllib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from combine import bounds
 from combine.errors import ConfigError
 from combine.site_rules import SiteRule as SiteRule
-from combine.site_rules import check
+from combine.site_rules import check, check_together
 
 if TYPE_CHECKING:
     from combine.urls import Options
@@ -244,15 +242,6 @@ class Settings:
         return next((rule for rule in self.site if rule.covers(host)), None)
 
 
-#: Settings that are one of some words.
-CHOICES: dict[str, tuple[str, ...]] = {
-    "rights.purpose": ("search", "archive", "research", "ai"),
-    "politeness.mode": ("fixed", "auto"),
-    "scheduler.revisit": ("fixed", "adaptive"),
-    "page.canonical": ("record", "honour"),
-    "keep.raw": ("hrf", "none"),
-}
-
 SECTIONS: dict[str, type] = {
     section.name: get_type_hints(Settings)[section.name]
     for section in dataclasses.fields(Settings)
@@ -272,6 +261,7 @@ def load(home: Path, overrides: tuple[str, ...] = ()) -> Settings:
     for section, table in _document(path).items():
         if section == "site":
             rules = tuple(_site_rule(rule, f"{path} [[site]]") for rule in _list_of_tables(table, path))
+            check_together(rules, f"{path} [[site]]")
             continue
         if section not in SECTIONS:
             raise ConfigError(f"{path}: unknown section [{section}]{_nearest(section, [*SECTIONS, 'site'])}")
@@ -288,7 +278,7 @@ def load(home: Path, overrides: tuple[str, ...] = ()) -> Settings:
         origins[f"{section}.{key}"] = "--set"
     sections = {section: SECTIONS[section](**table) for section, table in values.items()}
     settings = Settings(**sections, site=rules, origins=origins)
-    _check_meaning(settings, path)
+    _check_meaning(settings, str(path))
     return settings
 
 
@@ -318,35 +308,15 @@ def known_keys() -> list[tuple[str, str, Any]]:
     ]
 
 
-def _check_meaning(settings: Settings, path: Path) -> None:
-    for name, words in CHOICES.items():
-        section, _, key = name.partition(".")
-        value = getattr(getattr(settings, section), key)
-        if value not in words:
-            meant = " or ".join(f'"{word}"' for word in words)
-            raise ConfigError(f'{path}: {name} is {meant}, not "{value}"')
-    _check_urls(settings.urls, path)
-    if not re.fullmatch(r"[A-Za-z_-]+", settings.agent.name):
-        raise ConfigError(f'{path}: agent.name is a product token (letters, - and _), not "{settings.agent.name}"')
-    for text in (settings.agent.url, settings.agent.email):
-        if not text.isascii() or not text.isprintable() or any(sign in text for sign in "()<>"):
-            raise ConfigError(f"{path}: agent.url and agent.email go into a request line: plain ASCII, not {text!r}")
-    for entry in settings.harvest.allow_private:
-        if "/" in entry:
-            try:
-                ipaddress.ip_network(entry, strict=False)
-            except ValueError:
-                raise ConfigError(f'{path}: harvest.allow_private holds "{entry}", which is no network') from None
-
-
-def _check_urls(urls: Urls, path: Path) -> None:
-    if urls.repeated_parameters not in ("keep", "pairs", "names"):
-        said = urls.repeated_parameters
-        raise ConfigError(f'{path}: urls.repeated_parameters is "keep", "pairs" or "names", not "{said}"')
+def _check_meaning(settings: Settings, file: str) -> None:
+    values = {f"{section}.{key}": getattr(getattr(settings, section), key) for section, key, _ in known_keys()}
+    overridden = frozenset(name for name, origin in settings.origins.items() if origin == "--set")
+    said = bounds.Said(values, overridden, file)
+    bounds.check(said)
     try:
-        urls.options()
+        settings.urls.options()
     except ValueError as error:
-        raise ConfigError(f"{path}: urls.server_aliases: {error}") from None
+        raise said.fault("urls.server_aliases", f"urls.server_aliases: {error}") from None
 
 
 def _list_of_tables(value: Any, path: Path) -> list[dict[str, Any]]:
@@ -355,10 +325,16 @@ def _list_of_tables(value: Any, path: Path) -> list[dict[str, Any]]:
     raise ConfigError(f'{path}: site rules are tables: write [[site]] and match = "host" below it')
 
 
+#: Keys of a site rule that may be written without their unit.
+_SHORT = {"delay": "delay_s", "revisit": "revisit_s"}
+
+
 def _site_rule(table: dict[str, Any], place: str) -> SiteRule:
     known = {item.name for item in dataclasses.fields(SiteRule)}
-    short = {"delay": "delay_s", "revisit": "revisit_s"}
-    table = {short.get(key, key): value for key, value in table.items()}
+    for short, whole in _SHORT.items():
+        if short in table and whole in table:
+            raise ConfigError(f"{place}: {short} and {whole} are one setting: leave one of them out")
+    table = {_SHORT.get(key, key): value for key, value in table.items()}
     for key in table:
         if key not in known:
             raise ConfigError(f"{place}: unknown key {key!r}{_nearest(key, sorted(known))}")

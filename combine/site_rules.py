@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from combine import hours
 from combine.errors import ConfigError
@@ -48,6 +49,20 @@ def check(rule: SiteRule, place: str) -> None:
     if rule.tls != "verify" and not rule.because.strip():
         raise ConfigError(f'{place}: tls = "{rule.tls}" needs because = "…": it is written into every harvest')
     _check_reach(rule, place)
+    _check_numbers(rule, place)
+
+
+def check_together(rules: tuple[SiteRule, ...], place: str) -> None:
+    """Refuse a rule that never counts, since the first that covers a host does: raises ConfigError."""
+    for number, rule in enumerate(rules):
+        for earlier in rules[:number]:
+            if rule.match.lower() == earlier.match.lower():
+                raise ConfigError(f'{place}: there are two rules with match = "{rule.match}": make them one')
+            if earlier.match.startswith(".") and earlier.covers(rule.match.lower().removeprefix(".")):
+                raise ConfigError(
+                    f'{place}: the rule with match = "{rule.match}" never counts, since the one with '
+                    f'match = "{earlier.match}" stands above it: put it first'
+                )
 
 
 def _check_match(rule: SiteRule, place: str) -> None:
@@ -77,5 +92,21 @@ def _check_reach(rule: SiteRule, place: str) -> None:
             ipaddress.ip_address(rule.source)
         except ValueError:
             raise ConfigError(f'{place}: source is an address of this machine, not "{rule.source}"') from None
-    if rule.bytes_s == 0 or rule.revisit_s == 0:
-        raise ConfigError(f"{place}: bytes_s and revisit_s are more than 0")
+    if rule.cookies and not _is_below(rule.cookies):
+        raise ConfigError(
+            f'{place}: cookies = "{rule.cookies}" is no file below the home: put it there and write "cookies.txt"'
+        )
+
+
+def _check_numbers(rule: SiteRule, place: str) -> None:
+    for name in ("requests_day", "bytes_day", "bytes_s"):
+        if getattr(rule, name) == 0:
+            raise ConfigError(f"{place}: {name} is more than 0; to ask nothing at all write blocked = true")
+    if rule.revisit_s == 0:
+        raise ConfigError(f"{place}: revisit_s is more than 0: each page would be due again at once")
+
+
+def _is_below(name: str) -> bool:
+    """Whether a name of a file leads to a place below the directory that it is read in."""
+    path = PurePosixPath(name)
+    return name.isprintable() and not path.is_absolute() and ".." not in path.parts and bool(path.parts)

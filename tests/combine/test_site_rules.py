@@ -31,6 +31,15 @@ from combine.site_rules import SiteRule
         ('source = "eth0"', "source is an address"),
         ("bytes_s = 0", "more than 0"),
         ("revisit_s = 0", "more than 0"),
+        ("requests_day = 0", "write blocked = true"),
+        ("bytes_day = 0", "write blocked = true"),
+        ("delay = 1\ndelay_s = 2", "delay and delay_s are one setting"),
+        ("revisit = 1\nrevisit_s = 2", "revisit and revisit_s are one setting"),
+        ('cookies = "/etc/passwd"', "no file below the home"),
+        ('cookies = "../x"', "no file below the home"),
+        ('cookies = "a/../../x"', "no file below the home"),
+        ('cookies = "."', "no file below the home"),
+        ('cookies = "a\\u0000b"', "no file below the home"),
         ("depth = -1", "depth is a number from 0 up"),
         ('depht = 1', "did you mean 'depth'"),
         ('cookies = 1', "cookies is a string"),
@@ -42,6 +51,28 @@ def test_a_malformed_rule_is_refused_by_its_fault(tmp_path: Path, lines: str, se
         load(tmp_path)
     assert sentence in str(caught.value)
     assert "secretword" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sentence"),
+    [
+        ("example.org", "EXAMPLE.org", "make them one"),
+        (".example.org", ".example.org", "make them one"),
+        (".example.org", "www.example.org", "put it first"),
+        (".example.org", "example.org", "put it first"),
+        (".example.org", ".a.example.org", "put it first"),
+        ("www.example.org", ".example.org", ""),
+        ("example.org", "www.example.org", ""),
+        (".example.org", ".anexample.org", ""),
+    ],
+)
+def test_a_rule_that_never_counts_is_refused(tmp_path: Path, first: str, second: str, sentence: str) -> None:
+    (tmp_path / "combine.toml").write_text(f'[[site]]\nmatch = "{first}"\n[[site]]\nmatch = "{second}"\n')
+    if not sentence:
+        assert 2 == len(load(tmp_path).site)
+        return
+    with pytest.raises(ConfigError, match=sentence):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize(
