@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import MappingProxyType
+from typing import cast
 
 import ada_url
 from publicsuffixlist import PublicSuffixList
@@ -49,11 +50,55 @@ class BadURL(ValueError):
 
 def resolve(base: str, href: str) -> str | None:
     """Resolve a reference against an absolute URL, or against nothing (""), as WHATWG says; None: it is not valid."""
-    if href[:1] not in _NEEDS_WHOLE_BASE and href.isprintable() and (":" not in href[:6] or "://" in href[:8]):
+    try:
+        joined: str = ada_url.join_url(base, href) if base else ada_url.normalize_url(href)
+    except ValueError:
+        return None
+    return joined
+
+
+def targets_of(base: str, hrefs: Iterable[str]) -> list[str]:
+    """The http(s) URLs, without fragments, to which references of one page lead; "" for each that leads elsewhere.
+
+    A place in the page itself (`#x`) is elsewhere. What was joined is remembered for the other pages of a directory.
+    """
+    known = _MEMORY.of(base)
+    hrefs = list(hrefs)
+    found = list(map(known.get, hrefs))
+    while None in found:
+        place = found.index(None)
+        found[place] = _MEMORY.target(known, base, hrefs[place])
+    return cast("list[str]", found)
+
+
+class _Memory:
+    """References of lately read pages and where they lead, by the directory against which they were joined."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, str]] = {}
+        self._count = 0
+
+    def of(self, base: str) -> dict[str, str]:
+        """What is remembered for a page; nothing, where its references depend on more than its directory."""
         directory = _directory(base)
-        if directory:
-            return _remembered(directory, href)
-    return _join(base, href)
+        return self._known.setdefault(directory, {}) if directory else {}
+
+    def target(self, known: dict[str, str], base: str, href: str) -> str:
+        """Join a reference that is not known yet."""
+        if href[:1] == "#":
+            return ""
+        target = resolve(base, href) or ""
+        target = target.partition("#")[0] if target.startswith(("http://", "https://")) else ""
+        if href[:1] not in _NEEDS_WHOLE_BASE and href.isprintable() and (":" not in href[:6] or "://" in href[:8]):
+            if self._count >= REMEMBERED:
+                self._known.clear()
+                self._count = 0
+            known[href] = target
+            self._count += 1
+        return target
+
+
+_MEMORY = _Memory()
 
 
 def of_bytes(value: bytes) -> str:
@@ -149,6 +194,23 @@ def normalise(url: str, limit_bytes: int = LIMIT_BYTES, options: Options | None 
     return normal
 
 
+#: A URL that stands in its normal form if `plain_site` knows its origin, the second group: most do, and are told so
+#: without being parsed.
+PLAIN_URL = (
+    r"((https?://[a-z0-9.-]+(?::[0-9]+)?)(?:/(?!\.)[A-Za-z0-9_~!$&()*+,;=:@.-]*)+"
+    r"(?:\?[A-Za-z0-9_~!$&()*+,;=:@./?%-]*)?)"
+)
+
+
+@lru_cache(maxsize=4096)
+def plain_site(origin: str) -> str:
+    """The site of a scheme, host and port in their normal form; "" where they are in another."""
+    try:
+        return site_of(f"{origin}/") if normalise(f"{origin}/") == f"{origin}/" else ""
+    except BadURL:
+        return ""
+
+
 def host_of(url: str) -> str:
     """The host of a normalised URL, an IPv6 address in brackets; "" for what is no normalised URL."""
     match = _PARTS.match(url)
@@ -196,7 +258,7 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _directory(base: str) -> str:
     """The base without last path segment, query and fragment: what a reference with a path or scheme depends on.
 
@@ -208,19 +270,6 @@ def _directory(base: str) -> str:
         return ""
     match = _PARTS.match(href)
     return f"{match[1]}://{match[2]}{match[3].rpartition('/')[0]}/" if match else ""
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _remembered(base: str, href: str) -> str | None:
-    return _join(base, href)
-
-
-def _join(base: str, href: str) -> str | None:
-    try:
-        joined: str = ada_url.join_url(base, href) if base else ada_url.normalize_url(href)
-    except ValueError:
-        return None
-    return joined
 
 
 def _plain_path(path: str) -> str:

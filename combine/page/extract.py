@@ -24,13 +24,12 @@ from combine.page.mime import is_nosniff, is_read
 from combine.page.references import in_encoding, link_header, refresh, urls_in
 from combine.page.rights import rights
 from combine.page.sniff import Sniffed, sniff
-from combine.urls import of_bytes, resolve
+from combine.urls import of_bytes, targets_of
 from formats.hrf import Harvest
 from formats.wir import Link
 
 _WHITE_SPACE = b" \n\t\r\f\v"
 _NO_WORD_ENDS = (b"\t", b"\r", b"\f", b"\v")  # in plain text, which is kept as it is; elsewhere there are none
-_HTTP = ("http://", "https://")
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _PUBLISHED = (
     *("article:published_time", "datepublished", "dc.date", "dcterms.created", "dc.date.issued", "dcterms.issued"),
@@ -150,7 +149,7 @@ def _links(harvest: Harvest, url: str, document: Document, charset: str, limit: 
     found: dict[tuple[str, str], Link] = {}
     base = url
     if document.base is not None:
-        base = _target(url, document.base.strip()) or url
+        base = targets_of(url, [document.base.strip()])[0] or url
     _resolve(_of_header(harvest), url, found, limit)
     of_page = len(found)
     refreshes = (refresh(content) for name, content in document.equivalents if name == "refresh")
@@ -168,16 +167,13 @@ def _links(harvest: Harvest, url: str, document: Document, charset: str, limit: 
 
 def _resolve(references: list[Reference], base: str, found: dict[tuple[str, str], Link], limit: int) -> None:
     """Add the references that lead to http(s), each kind and URL once."""
-    for reference in references:
-        target = _target(base, reference.href)
-        if not target:
+    targets = targets_of(base, [reference.href for reference in references])
+    for (kind, _, rel, text), target in zip(references, targets, strict=True):
+        if not target or (kind, target) in found:
             continue
-        key = (reference.kind, target)
-        if key not in found:
-            if len(found) >= limit:
-                return
-            rel = " ".join(reference.rel.lower().split()) if reference.rel else ""
-            found[key] = Link(reference.kind, target, rel, reference.text)
+        if len(found) >= limit:
+            return
+        found[kind, target] = Link(kind, target, " ".join(rel.lower().split()) if rel else "", text)
 
 
 def _of_header(harvest: Harvest) -> list[Reference]:
@@ -190,16 +186,6 @@ def _of_header(harvest: Harvest) -> list[Reference]:
     for value in harvest.all("link"):
         found.extend(Reference("link", href, rel) for href, rel in link_header(value))
     return found
-
-
-def _target(base: str, href: str) -> str:
-    """The absolute http(s) URL without its fragment; "" where there is none, and for a place in the page itself."""
-    if href[:1] == "#":
-        return ""
-    target = resolve(base, href)
-    if target is None or not target.startswith(_HTTP):
-        return ""
-    return target.partition("#")[0] if "#" in target else target
 
 
 def _declared_language(harvest: Harvest, document: Document) -> str:
