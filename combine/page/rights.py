@@ -64,13 +64,15 @@ def reserved(signals: Iterable[tuple[str, ...]], purpose: str) -> str:
 #: What is said in Content-Signal and Content-Usage of each purpose.
 _KEYS = {
     "research": frozenset({"tdm", "bots"}),
-    "ai": frozenset({"tdm", "bots", "ai", "ai-train", "ai-input", "train-ai", "train-genai", "genai"}),
+    "ai": frozenset(
+        {"tdm", "bots", "ai", "ai-train", "ai-input", "ai-use", "ai-output", "train-ai", "train-genai", "genai"}
+    ),
 }
 
 
 def _forbids(value: str, purpose: str) -> bool:
     pairs = (part.partition("=") for part in value.lower().replace(";", ",").split(","))
-    # In a robots.txt the path for which it is said may stand before it; what is said of a part is heeded for all.
+    # In a robots.txt the path may stand before it; of its lines only those reach a record that are for the page.
     return any((key.split() or [""])[-1] in _KEYS[purpose] and said.strip() in ("n", "no") for key, _, said in pairs)
 
 

@@ -153,7 +153,7 @@ class RobotsKeeper:
             closed=state == "closed",
             crawl_delay=known.rules.crawl_delay,
             sitemaps=known.rules.sitemaps,
-            signals=tuple((name, value, "robots.txt") for name, value in known.rules.signals),
+            signals=tuple((name, value, "robots.txt") for name, value in known.rules.signals_of(url)),
             requests_made=asked,
             retry_s=max(known.verdict.until - self._clock(), 1.0) if state == "closed" else 0.0,
             changed=changed,

@@ -75,13 +75,19 @@ class _Rule(NamedTuple):
     to_end: bool  # a `$` ends the pattern
 
 
+class _Signal(NamedTuple):
+    name: str
+    value: str  # word for word, its path included
+    rule: _Rule | None  # for which paths it is said; None: for all
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What one robots.txt tells one agent. Invariant: `_rules` are in the order in which the first match decides."""
 
     crawl_delay: float | None = None
     sitemaps: tuple[str, ...] = ()
-    signals: tuple[tuple[str, str], ...] = ()  # about the use of pages, word for word
+    _signals: tuple[_Signal, ...] = ()
     _rules: tuple[_Rule, ...] = ()
     _beginnings: tuple[str, ...] = ()  # of all patterns: one look tells that none of them can match
 
@@ -103,15 +109,28 @@ class Rules:
         path = path_of(url)
         if path == "/robots.txt":
             return True
-        if not path.isascii():
-            path = path.encode("utf-8", "replace").decode("latin-1")  # a character is a byte, as in the rules
-        path = _spelled(path).replace("*", "%2A").replace("$", "%24")
+        path = _comparable(path)
         if not path.startswith(self._beginnings):
             return True
         for _, allow, pieces, to_end in self._rules:
             if path.startswith(pieces[0]) and _matches(path, pieces, to_end):
                 return allow
         return True
+
+    def signals_of(self, url: str) -> tuple[tuple[str, str], ...]:
+        """What is said about the use of a page, as name and value, word for word.
+
+        Of the lines of one name those with the longest path that matches count (draft-ietf-aipref-attach), of equally
+        long ones all; a line without a path is for every page, and shorter than any path.
+        """
+        if not self._signals:
+            return ()
+        path = _comparable(path_of(url))
+        said = [signal for signal in self._signals if signal.rule is None or _covers(signal.rule, path)]
+        longest: dict[str, int] = {}
+        for name, _, rule in said:
+            longest[name] = max(longest.get(name, 0), rule.length if rule else 0)
+        return tuple((name, value) for name, value, rule in said if (rule.length if rule else 0) == longest[name])
 
 
 class _Group:
@@ -120,7 +139,7 @@ class _Group:
     def __init__(self) -> None:
         self.rules: list[_Rule] = []
         self.delays: list[float] = []
-        self.signals: list[tuple[str, str]] = []
+        self.signals: list[_Signal] = []
 
 
 class _Reading:
@@ -130,7 +149,7 @@ class _Reading:
         self.named = _Group()
         self.others = _Group()
         self.sitemaps: list[str] = []
-        self.signals: list[tuple[str, str]] = []  # outside all groups, and licenses, which are for all
+        self.signals: list[_Signal] = []  # outside all groups, and licenses, which are for all
         self._has_agent = False
         self.is_named = False
         # Lines are bytes, a character each.
@@ -165,7 +184,9 @@ class _Reading:
                 group.delays.append(seconds)
 
     def _take_signal(self, name: str, value: str) -> None:
-        signal = (name, value.encode("latin-1", "replace").decode("utf-8", "replace"))
+        pattern, *usage = value.split(maxsplit=1) if value.startswith(("/", "*")) and name != "license" else ("",)
+        rule = _rule(_spelled(pattern), True) if usage else None
+        signal = _Signal(name, value.encode("latin-1", "replace").decode("utf-8", "replace"), rule)
         if name == "license" or not self._has_agent:
             self.signals.append(signal)
         for group in self._groups if name != "license" else ():
@@ -296,6 +317,17 @@ def _rule(pattern: str, allow: bool) -> _Rule:
     # A `$` before the end is a character like any other, and so spelled as in the paths.
     pieces = (pattern[:-1] if to_end else pattern).replace("$", "%24").split("*")
     return _Rule(len(pattern), allow, tuple(pieces), to_end)
+
+
+def _comparable(path: str) -> str:
+    """A path of a URL, spelled as the patterns are."""
+    if not path.isascii():
+        path = path.encode("utf-8", "replace").decode("latin-1")  # a character is a byte, as in the rules
+    return _spelled(path).replace("*", "%2A").replace("$", "%24")
+
+
+def _covers(rule: _Rule, path: str) -> bool:
+    return path.startswith(rule.pieces[0]) and _matches(path, rule.pieces, rule.to_end)
 
 
 def _spelled(text: str) -> str:

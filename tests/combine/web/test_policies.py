@@ -121,4 +121,49 @@ def test_a_file_that_robots_txt_forbids_is_not_asked_for(tmp_path: Path) -> None
     ],
 )  # fmt: skip
 def test_lines_of_robots_txt(text: str, signals: list[tuple[str, str]]) -> None:
-    assert signals == list(Rules.parse(text.encode(), "combine").signals)
+    assert signals == list(Rules.parse(text.encode(), "combine").signals_of("http://a.example/"))
+
+
+#: The example of draft-ietf-aipref-attach, and lines of other kinds beside it.
+PATHS = """\
+Content-Usage: search=y
+License: https://a.example/license.xml
+User-agent: *
+Content-Usage: / train-ai=n
+Content-Usage: /ai-ok/ train-ai=y
+Disallow: /never/
+Content-Signal: ai-input=yes
+Content-Signal: /private ai-input=no
+Content-Usage: /*.pdf$ train-ai=n, search=n
+Content-Usage: /same train-ai=n
+Content-Usage:\t/s%61me   search=n # as written
+Content-Usage: /caf%C3%A9/ tdm=n
+
+User-agent: other
+Content-Usage: / bots=n
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "usage", "signal"),
+    [
+        ("/", ["/ train-ai=n"], "ai-input=yes"),
+        ("/ai-ok/x", ["/ai-ok/ train-ai=y"], "ai-input=yes"),
+        ("/ai-ok", ["/ train-ai=n"], "ai-input=yes"),
+        ("/private", ["/ train-ai=n"], "/private ai-input=no"),
+        ("/a/b.pdf", ["/*.pdf$ train-ai=n, search=n"], "ai-input=yes"),
+        ("/a/b.pdf?x", ["/ train-ai=n"], "ai-input=yes"),
+        ("/same/page", ["/same train-ai=n", "/s%61me   search=n"], "ai-input=yes"),
+        ("/café/", ["/caf%C3%A9/ tdm=n"], "ai-input=yes"),
+    ],
+)
+def test_a_line_with_a_path_is_for_the_pages_that_it_matches(path: str, usage: list[str], signal: str) -> None:
+    said = Rules.parse(PATHS.encode(), "combine").signals_of(f"http://a.example{path}")
+    assert usage == [value for name, value in said if name == "content-usage"]
+    assert [signal] == [value for name, value in said if name == "content-signal"]
+    assert ["https://a.example/license.xml"] == [value for name, value in said if name == "license"]
+
+
+def test_a_path_alone_says_nothing_of_it() -> None:
+    rules = Rules.parse(b"User-agent: *\nContent-Usage: /art/\nContent-Usage: tdm=n", "combine")
+    assert [("content-usage", "/art/"), ("content-usage", "tdm=n")] == list(rules.signals_of("http://a.example/art/"))
