@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.pages import Web
+from combine.codings import decode
 from combine.config import Settings
 from combine.ipc import message
 from combine.keep import home as homes
 from combine.keep.batch import BatchWriter
 from combine.keep.store import WirStore
 from combine.page import html
-from combine.page.decode import decode
 from combine.page.encoding import to_text
 from combine.page.lesson import learn
 from combine.page.sniff import sniff

@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from combine import __version__
 from combine.channel import Channel, Context
+from combine.codings import decode
 from combine.crashpoints import reached
 from combine.errors import CombineError
 from combine.events import Events
@@ -32,7 +33,6 @@ from combine.keep.home import Home
 from combine.keep.slots import Slot
 from combine.keep.spool import Batch, Marks, Spool, raw_place
 from combine.keep.store import WirStore
-from combine.page.decode import decode
 from combine.page.fate import REMOVE
 from combine.page.lesson import WRITE, Lesson, learn, links_of, targets
 from combine.schedule.offers import Offers

@@ -11,10 +11,10 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
+from combine.codings import decode
 from combine.config import Page as Limits
 from combine.http_dates import http_date
 from combine.page import dates, language
-from combine.page.decode import decode
 from combine.page.directives import SILENT, Robots, robots
 from combine.page.encoding import encoding_of
 from combine.page.feeds import read_xml

@@ -7,11 +7,12 @@ We never imitate a browser, so such a page is an answer: the site does not want 
 from __future__ import annotations
 
 import re
-import zlib
+
+from combine.codings import decode
 
 STATUSES = frozenset({403, 429, 503})
 
-#: Bytes of a body that are looked at.
+#: Bytes of a body that are looked at, and of what they are once decoded.
 LOOK_BYTES = 64 * 1024
 
 _FIELD = re.compile(
@@ -26,16 +27,10 @@ _MARK = re.compile(
 
 
 def is_challenge(status: int, header: bytes, body: bytes, coding: str = "") -> bool:
-    """Whether an answer is a challenge; `body` is as received."""
+    """Whether an answer is a challenge; `body` is as received, in the codings of its Content-Encoding."""
     if status not in STATUSES:
         return False
-    return bool(_FIELD.search(header) or _MARK.search(_decoded(body[:LOOK_BYTES], coding.strip().lower())))
-
-
-def _decoded(body: bytes, coding: str) -> bytes:
-    if coding not in ("gzip", "x-gzip", "deflate"):
-        return body
-    try:
-        return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, LOOK_BYTES)
-    except zlib.error:
-        return body
+    if _FIELD.search(header):
+        return True
+    seen = body[:LOOK_BYTES]
+    return bool(_MARK.search(decode(seen, [coding], LOOK_BYTES, ratio=200).body if coding else seen))

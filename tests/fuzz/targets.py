@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from combine.codings import decode
 from combine.config import Settings, load
 from combine.errors import ConfigError, RecordError, WireError
 from combine.ipc.message import Reader
-from combine.page.decode import decode
 from combine.page.lesson import learn, targets
 from combine.urls import BadURL, normalise, resolve
 from combine.web import head, sitemaps

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import zlib
 from pathlib import Path
 
+import brotli
 import pytest
+import zstandard
 
 from combine.config import Settings
 from combine.web.addresses import Allowed
@@ -26,6 +29,16 @@ CAPTCHA = b"<form><div class='g-recaptcha' data-sitekey=x></div></form>"
         (403, b"", MOMENT, "", True),
         (503, b"", MOMENT, "", True),
         (503, b"", gzip.compress(MOMENT), "gzip", True),
+        (503, b"", gzip.compress(MOMENT)[:-9], "x-gzip", True),
+        (403, b"", zlib.compress(CAPTCHA), "deflate", True),
+        (403, b"", brotli.compress(MOMENT), "br", True),
+        (403, b"", brotli.compress(MOMENT + b"x" * 500_000), " BR ", True),
+        (429, b"", zstandard.compress(MOMENT), "zstd", True),
+        (429, b"", gzip.compress(brotli.compress(MOMENT)), "br, gzip", True),
+        (403, b"", gzip.compress(b" " * 5_000_000 + MOMENT), "gzip", False),
+        (403, b"", brotli.compress(b"<title>Forbidden</title>"), "br", False),
+        (403, b"", MOMENT, "br", True),  # a coding that the server names and did not use
+        (403, b"", b"damaged", "zstd", False),
         (403, b"HTTP/1.1 403 X\r\nCf-Mitigated: challenge\r\n\r\n", b"", "br", True),
         (403, b"", CAPTCHA, "", True),
         (200, b"", MOMENT, "", False),

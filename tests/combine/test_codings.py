@@ -11,7 +11,7 @@ import brotli
 import pytest
 import zstandard
 
-from combine.page.decode import Decoded, decode
+from combine.codings import Decoded, decode
 from tests.conformance import CONFORMANCE, needs_conformance
 
 MIB = 1024 * 1024
