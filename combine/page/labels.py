@@ -1,13 +1,15 @@
 """The names of character encodings: the WHATWG labels, and the codec that reads each encoding.
 
-The table is the one of the Encoding standard, section 4.2. Codecs are Python's nearest: GBK is read as its superset
-gb18030, Shift_JIS as cp932, EUC-KR as cp949, Big5 with the Hong Kong characters. This module never does I/O.
+The table is the one of the Encoding standard, section 4.2. Codecs are Python's nearest, put right where they differ
+from the standard: those of one byte a character here, the others in `legacy`. This module never does I/O.
 """
 
 from __future__ import annotations
 
 import codecs
 from functools import cache
+
+from combine.page import legacy
 
 _TABLE = """\
 UTF-8: unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8
@@ -73,6 +75,10 @@ _CODECS = {
     "x-mac-cyrillic": "mac_cyrillic",
 }
 
+#: Beginnings of the names of encodings that are read by a table made here, and what Python has otherwise in them.
+_TABLED = ("windows-", "x-user", "KOI8-U")
+_OTHERWISE = {"KOI8-U": {0xAE: "\u045e", 0xBE: "\u040e"}, "windows-1255": {0xCA: "\u05ba"}}
+
 
 def _labels() -> dict[str, str]:
     labels: dict[str, str] = {}
@@ -104,8 +110,10 @@ def decode(body: bytes, encoding: str) -> str:
         return body.decode("utf-8", "replace")
     if encoding == "replacement":
         return "\ufffd" if body else ""
-    if encoding.startswith(("windows-", "x-user")):
+    if encoding.startswith(_TABLED):
         return codecs.charmap_decode(body, "replace", _single_bytes(encoding))[0]
+    if (text := legacy.decode(body, encoding)) is not None:
+        return text
     return body.decode(_CODECS.get(encoding, encoding), "replace")
 
 
@@ -117,7 +125,7 @@ def query_bytes(text: str, encoding: str) -> bytes:
     """
     if encoding.startswith("UTF-") or encoding == "replacement" or encoding not in NAMES:
         return text.encode("utf-8", "replace")
-    if encoding.startswith(("windows-", "x-user")):
+    if encoding.startswith(_TABLED):
         return codecs.charmap_encode(text, _NUMBER, _numbers(encoding))[0]
     if encoding == "GBK":
         # Read as gb18030, but written without its four-byte forms, and with the one byte of the Euro sign.
@@ -151,6 +159,6 @@ def _single_bytes(encoding: str) -> str:
     codec = _CODECS.get(encoding, encoding)
     characters = []
     for number in range(256):
-        character = bytes([number]).decode(codec, "replace")
+        character = _OTHERWISE.get(encoding, {}).get(number) or bytes([number]).decode(codec, "replace")
         characters.append(chr(number) if character == "\ufffd" and number < 0xA0 else character)
     return "".join(characters)
