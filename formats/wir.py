@@ -14,7 +14,7 @@ than the four stands for itself, so that a value written by hand is never lost. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -78,7 +78,7 @@ FIELDS: dict[str, Field] = dict(
         _field("text_digest", "MD5 of the visible text, in capital hex"),
         _field("same_as", "URL of an older record with the same text"),
         _field("raw", "where the harvest lies", columns="file offset length", numbers="offset length"),
-        _field("language", "language of the text, detected or else declared, BCP 47"),
+        _field("language", "language of the text: the declared one, unless the text is plainly in another, BCP 47"),
         _field("language_declared", "language that page or server declare, BCP 47"),
         _field("canonical", "URL that the page calls its canonical one"),
         _field("robots", "robots directives of page and server, such as nofollow"),
@@ -179,6 +179,17 @@ def join(columns: Iterable[object]) -> str:
     return value
 
 
+def join_all(rows: Collection[tuple[str, ...]]) -> list[str]:
+    """Make a value of each row of columns, as `join` does: rows by the dozen are looked at all at once."""
+    values = list(map("\t".join, rows))
+    whole = "\n".join(values)
+    if "\\" in whole or "\r" in whole or whole.count("\n") != max(len(rows) - 1, 0):
+        return list(map(join, rows))
+    if whole.count("\t") != sum(map(len, rows)) - len(rows):
+        return list(map(join, rows))
+    return values
+
+
 def split(value: str) -> tuple[str, ...]:
     """Take a value with columns apart: the reverse of `join`."""
     if "\\" not in value:
@@ -257,6 +268,9 @@ def _clean(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     if not _is_clean("".join([value for _, value in kept])):
         cleaned = [(name, _DROPPED.sub("", value)) for name, value in kept]
         kept = [pair for pair in cleaned if pair[1]]
+    others = "".join([value for name, value in kept if name not in _PLAIN])
+    if "\n" not in others and "\r" not in others:
+        return kept
     return [
         (name, value.replace("\n", r"\n").replace("\r", r"\r")) if name not in _PLAIN else (name, value)
         for name, value in kept
@@ -273,14 +287,14 @@ def _is_clean(text: str) -> bool:
 
 def _in_order(pairs: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     pairs.sort(key=_place)
-    before: str | None = None
-    for name, _ in pairs:
-        if name == before:
-            if name in _SINGLE:
-                raise RecordError(f"the WIR field {name} is given twice")
-        elif name not in _ORDER and (name in _TAKEN or not _NAME.fullmatch(name)):
+    names = [name for name, _ in pairs]
+    single = [name for name in names if name in _SINGLE]
+    if len(set(single)) != len(single):
+        twice = next(name for name in single if single.count(name) > 1)
+        raise RecordError(f"the WIR field {twice} is given twice")
+    for name in set(names) - _ORDER.keys():
+        if name in _TAKEN or not _NAME.fullmatch(name):
             raise RecordError(f"{name[:40]!r} is not the name of a WIR field")
-        before = name
     return tuple(pairs)
 
 

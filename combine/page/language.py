@@ -18,22 +18,46 @@ _LOOKED_AT = 1000
 #: Shorter texts say too little: a menu of names is in every language.
 _LEAST = 40
 
+#: Shorter texts do not speak against what a page declares: of 660 samples of one language each, 23 were judged wrongly
+#: on 60 characters, 4 on 100, 2 on 150, none on 200.
+_SURE = 200
+
+#: A declared language stands if it has this share of what the commonest one has: menus are often in another language.
+_SHARE = 0.5
+
 _TAG = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _CODES = {"iw": "he", "in": "id", "ji": "yi", "no": "nb", "zh-Hant": "zh-Hant"}
 
 
-def detected(text: str) -> str:
-    """The language of a text as a BCP 47 tag; "" where nobody can tell."""
+def judged(text: str, declared: str) -> str:
+    """The language of a text whose page declares one, or none (""), as a BCP 47 tag; "" where nobody can tell.
+
+    The declared one stands unless a text that is long enough is plainly in another.
+    """
+    if declared and len(text) < _SURE:
+        return declared
+    found = detected(text)
+    if not found:
+        return declared
+    language, share = found[0]
+    primary = declared.partition("-")[0]
+    primary = _CODES.get(primary, primary)
+    stands = any(primary == other.partition("-")[0] and part >= share * _SHARE for other, part in found[1:])
+    return declared if stands else language
+
+
+def detected(text: str) -> list[tuple[str, int]]:
+    """The languages of a text, the commonest first, each with its share in percent; none where nobody can tell."""
     if len(text) < _LEAST or "pycld2" not in globals():
-        return ""
+        return []
     sample = text[:_LOOKED_AT].replace("\n", " ")
     try:
         reliable, _, details = pycld2.detect(sample)
     except pycld2.error:
         # The library refuses control characters.
-        return detected("".join(filter(str.isprintable, sample))) if not sample.isprintable() else ""
-    code: str = details[0][1]
-    return "" if not reliable or code == "un" else _CODES.get(code, code)
+        return detected("".join(filter(str.isprintable, sample))) if not sample.isprintable() else []
+    known = [(_CODES.get(code, code), share) for _, code, share, _ in details if code != "un"]
+    return known if reliable and known and details[0][1] != "un" else []
 
 
 def tag(value: str) -> str:

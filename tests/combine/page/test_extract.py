@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -165,10 +166,42 @@ def test_declared_language(html: str, fields: tuple[str, ...], declared: str) ->
     assert declared == page_of(html, HTML, *fields).language_declared
 
 
-def test_language_is_detected_or_else_declared() -> None:
-    assert "en" == page_of(f"<html lang=fr><p>{ENGLISH * 2}").language
-    assert "fr" == page_of("<html lang=fr><p>12").language
-    assert "" == language.detected("\x00\x01\x02" * 50)
+SWEDISH = (
+    "Sju hus, en buss och 412 000 saker att låna. Alla får komma in, sätta sig och läsa. Lånekort behövs bara när du "
+    "vill ta med något hem, och kortet kostar ingenting. Personalen talar svenska, engelska, arabiska och tyska. "
+)
+MENU = (
+    "Home. Opening hours. Branches. Events and exhibitions. Collections. Services for readers. News of the library. "
+    "About us and our history. Contact the county library on the market square by telephone. "
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "declared", "expected"),
+    [
+        ("12", "fr", "fr"),
+        ("", "", ""),
+        (SWEDISH, "en", "sv"),
+        (SWEDISH, "", "sv"),
+        (SWEDISH[:150], "en", "en"),  # so little does not speak against the page
+        (SWEDISH[:150], "", "sv"),
+        (MENU + SWEDISH, "sv-SE", "sv-SE"),
+        (SWEDISH + MENU, "en", "en"),
+        (SWEDISH * 2 + MENU[:60], "en", "sv"),
+        (MENU + SWEDISH, "de", "en"),
+        ("\x00\x01\x02" * 100, "", ""),
+        ("\x00\x01\x02" * 100, "de", "de"),
+    ],
+)
+def test_language_is_the_declared_one_unless_the_text_is_plainly_in_another(
+    text: str, declared: str, expected: str
+) -> None:
+    assert expected == language.judged(text, declared)
+
+
+def test_a_page_of_the_demonstration_is_in_the_language_it_declares() -> None:
+    page = Path(__file__).parents[3] / "bench" / "demo_site" / "sv" / "index.html"
+    assert "sv" == page_of(page.read_text()).language
 
 
 def test_times() -> None:
