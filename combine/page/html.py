@@ -79,7 +79,7 @@ def read_in_python(source: bytes) -> Document:
         return document
     attributes = root.attributes
     document.language = attributes.get("lang") or attributes.get("xml:lang") or ""
-    hidden = frozenset(node.mem_id for node in tree.css("[hidden]")) if b" hidden" in source else frozenset()
+    hidden = frozenset(node.mem_id for node in tree.css("[hidden]")) if b"hidden" in source.lower() else frozenset()
     document.text = _paragraphs("".join(_Pass(document, hidden).over(root)))
     return document
 
@@ -90,7 +90,7 @@ def read_in_c(source: bytes) -> Document:
     Raises MemoryError. Of the text of one link or heading it takes about 64 KB.
     """
     assert _READER is not None, "the accelerator was not built"
-    fields = _READER(source, b" hidden" in source, _OPTIONS).split(_BREAK)
+    fields = _READER(source, _OPTIONS).split(_BREAK)
     metas, equivalents, headings, sets = map(int, fields[:4])
     title, base = fields[5], fields[6]
     document = Document(

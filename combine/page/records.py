@@ -11,7 +11,7 @@ from combine.page.fate import Sights
 from combine.urls import host_of, record_id, registrable_domain
 from formats import jcf
 from formats.hrf import Harvest
-from formats.wir import Record, join, record
+from formats.wir import Record, join, join_all, record
 
 #: Parameters of a job that are true of one hand-out or one way to the page only: they are no part of `robot`.
 _PASSING = tuple(
@@ -113,10 +113,10 @@ def _of_page(page: Page) -> list[tuple[str, str]]:
         ("title", page.title),
         ("text", page.text),
     ]
-    pairs += [("right", join(right)) for right in page.rights]
-    pairs += [("meta", join(meta)) for meta in page.metas]
-    pairs += [("heading", join(heading)) for heading in page.headings]
-    pairs += [("link", join((link.kind, link.url, link.rel, link.text))) for link in page.links]
+    pairs += [("right", value) for value in join_all(page.rights)]
+    pairs += [("meta", value) for value in join_all(page.metas)]
+    pairs += [("heading", value) for value in join_all([(str(level), text) for level, text in page.headings])]
+    pairs += [("link", value) for value in join_all(page.links)]
     if page.parsable:
         pairs.append(("counts", join((page.words, len(page.headings), len(page.links)))))
     return pairs

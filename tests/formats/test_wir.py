@@ -294,3 +294,9 @@ def test_the_table_of_fields_is_consistent() -> None:
         assert known.doc
     keys = [known.json for known in wir.FIELDS.values()]
     assert len(set(keys)) == len(keys)
+
+
+@PROPERTY
+@given(st.lists(st.tuples(st.text(max_size=5), st.text("a\t\n\r\\", max_size=3)), max_size=4))
+def test_rows_are_joined_as_each_alone(rows: list[tuple[str, str]]) -> None:
+    assert list(map(wir.join, rows)) == wir.join_all(rows)

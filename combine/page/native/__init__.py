@@ -49,14 +49,13 @@ class Tag(ctypes.Structure):
     )
 
 
-Reader = Callable[[bytes, bool, int], str]
+Reader = Callable[[bytes, int], str]
 
 
 def reader(tags: dict[int, Tag]) -> Reader | None:
     """The function that reads a page into its fields (see reader.c), by what to do at each tag; None where it is not.
 
-    It takes the source in UTF-8, whether elements in it may have the attribute `hidden`, and lexbor's options; it
-    raises MemoryError.
+    It takes the source in UTF-8 and lexbor's options; it raises MemoryError.
     """
     try:
         library = ctypes.CDLL(str(LIBRARY))
@@ -71,14 +70,14 @@ def reader(tags: dict[int, Tag]) -> Reader | None:
         table[tag_id] = tag
     read_page.restype = ctypes.c_void_p
     read_page.argtypes = (
-        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint),
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint),
         ctypes.POINTER(ctypes.c_size_t),
     )
     length = ctypes.c_size_t()
     place = ctypes.pointer(length)
 
-    def read(source: bytes, has_hidden: bool, options: int) -> str:
-        found = read_page(functions, table, source, len(source), has_hidden, options, place)
+    def read(source: bytes, options: int) -> str:
+        found = read_page(functions, table, source, len(source), options, place)
         if not found:
             raise MemoryError("a page needs more memory than it may have")
         return ctypes.string_at(found, length.value).decode("utf-8", "replace")

@@ -60,7 +60,7 @@ struct page {
     const struct tag *tags;
     struct buffer text, metas, equivalents, headings, references, piece, line;
     struct buffer title, base, out;
-    int has_title, has_base, has_hidden;
+    int has_title, has_base;
     size_t counts[4]; /* metas, equivalents, headings, sets of references */
     size_t depth_room;
     Node **parents;
@@ -283,8 +283,7 @@ static int pass(struct page *page, Node *root, struct buffer *pieces, int gather
                 size_t length;
                 if (!open_parent(page, node, depth++))
                     return 0;
-                if (!hiding && (tag->hiding || (gathers && page->has_hidden && lexbor->type(node) == ELEMENT_NODE &&
-                                                ATTRIBUTE(node, "hidden", &length) != NULL)))
+                if (!hiding && (tag->hiding || (gathers && ATTRIBUTE(node, "hidden", &length) != NULL)))
                     hiding = depth;
                 node = child;
                 continue;
@@ -531,13 +530,12 @@ static void start(struct page *page)
  * with "+" before it where it is there; metas (name, content), equivalents (name, content), headings (level, text),
  * references (kind, href, rel, text); and what follows the last NUL is the text. */
 const unsigned char *read_page(const struct lexbor *lexbor, const struct tag *tags, const unsigned char *source,
-                               size_t source_length, int has_hidden, unsigned options, size_t *length)
+                               size_t source_length, unsigned options, size_t *length)
 {
     static struct page page;
     start(&page);
     page.lexbor = lexbor;
     page.tags = tags;
-    page.has_hidden = has_hidden;
     Node *document = lexbor->document_create();
     int done = 0;
     if (document != NULL) {
