@@ -176,7 +176,10 @@ class Leases(Board):
         return False
 
     def _address_delay(self, site: Site) -> float:
-        return 0.0 if self.is_listed(site.host, site.address) else self.settings.politeness.address_delay_s
+        limits = self.settings.politeness
+        if not limits.address_delay_s or self.is_listed(site.host, site.address):
+            return 0.0
+        return limits.address_delay_s + limits.margin_s
 
     def _occupy(self, lease: Lease) -> None:
         """An address has one more lease."""

@@ -97,7 +97,8 @@ class Spacing:
     """The turns of sites that share an address: one request at a time, and a rest after its end."""
 
     def __init__(self, settings: Settings, allowed: Allowed) -> None:
-        self._delay_s = settings.politeness.address_delay_s
+        limits = settings.politeness
+        self._delay_s = limits.address_delay_s + limits.margin_s if limits.address_delay_s > 0 else 0.0
         self._allowed = allowed
         self._turns: dict[str, asyncio.Lock] = {}
         self._ended: dict[str, float] = {}

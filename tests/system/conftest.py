@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.system import sites
-from tests.system.harness import Harness, Web
+from tests.system.harness import CLONE, Harness, Web
 
 
 @pytest.fixture
@@ -45,3 +47,19 @@ def homes(place: Path) -> Iterator[Callable[..., Harness]]:
             return made[-1]
 
         yield make
+
+
+@pytest.fixture
+def names(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], Callable[[], list[str]]]:
+    """Give names their answers; gives what tells the look-ups so far."""
+
+    def make(answers: dict[str, object]) -> Callable[[], list[str]]:
+        where = place / "internet"
+        where.mkdir()
+        (where / "names.json").write_text(json.dumps(answers))
+        monkeypatch.setenv("COMBINE_TEST_INTERNET", str(where))
+        old = os.environ.get("PYTHONPATH", "")
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(CLONE / "tests/site/internet"), old])))
+        return lambda: (where / "lookups").read_text().splitlines()
+
+    return make

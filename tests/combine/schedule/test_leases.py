@@ -311,7 +311,7 @@ def test_an_address_rests_between_two_holders(shared: World) -> None:
     for job in jobs:
         shared.done(job)
     assert [] == shared.take(B, held=held)
-    at = shared.clock.now + KNOWN.politeness.address_delay_s
+    at = shared.clock.now + KNOWN.politeness.address_delay_s + KNOWN.politeness.margin_s
     assert at == shared.frontier.next_event()
     shared.clock.now = at
     assert ["c"] == [job.url[7] for job in shared.take(B, held=held)]
@@ -329,7 +329,7 @@ def test_the_holder_of_an_address_is_known_after_a_crash(shared: World) -> None:
 def test_after_a_start_every_address_rests(shared: World) -> None:
     shared.crash()
     assert [] == shared.take(A)
-    shared.clock.sleep(1.0)
+    shared.clock.sleep(1.0 + KNOWN.politeness.margin_s)
     assert ["a", "b", "c", "d"] == [job.url[7] for job in shared.take(A)]
 
 
