@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from combine import bounds
-from combine.errors import ConfigError
+from combine.errors import ConfigError, RetryLater, passes
 from combine.site_rules import SiteRule as SiteRule
 from combine.site_rules import check, check_together
 
@@ -290,7 +290,8 @@ def _document(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}; mend that line") from None
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+        sentence = f"{path} cannot be read: {error.strerror}"
+        raise (RetryLater if passes(error) else ConfigError)(sentence) from None
 
 
 def _override(text: str) -> tuple[str, str, Any]:

@@ -50,6 +50,6 @@ def cap(limit_bytes: int) -> None:
             return
         path = Path(os.readlink("/proc/self/fd/2"))
         shutil.copyfile(path, path.with_name(path.name + ".1"))
+        os.ftruncate(2, 0)
     except OSError:
         return
-    os.ftruncate(2, 0)

@@ -13,6 +13,8 @@ The network's failures are no exceptions: they are an outcome in the harvest.
 
 from __future__ import annotations
 
+import errno
+
 from formats.jcf import RecordError as RecordError
 
 EXIT_DONE = 0
@@ -20,6 +22,16 @@ EXIT_FINDING = 1
 EXIT_USAGE = 2
 EXIT_TRY_LATER = 75
 EXIT_CONFIG = 78
+
+_PASSING = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE, errno.EMFILE, errno.ENOMEM))
+_PASSING_SQLITE = frozenset((5, 10, 13, 14))  # SQLITE_BUSY, _IOERR, _FULL, _CANTOPEN: the low byte of the error's code
+
+
+def passes(error: BaseException) -> bool:
+    """Whether this is the disk's or the machine's, and over some time: a full disk, a failed read, no file left."""
+    if isinstance(error, OSError):
+        return error.errno in _PASSING
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING_SQLITE
 
 
 class CombineError(Exception):

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import setproctitle
 
-from combine.errors import CombineError
+from combine.errors import EXIT_TRY_LATER, CombineError, passes
 
 #: The exit code of a bug, as sysexits.h has it (EX_SOFTWARE): the traceback is on stderr.
 EXIT_BUG = 70
@@ -91,7 +91,11 @@ def _live(parent: int, title: str, let_go: Callable[[], None], body: Callable[[]
         code = error.exit_code
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else EXIT_BUG
-    except BaseException:
+    except BaseException as error:
+        if passes(error):
+            print(f"{title}: {error}; it is tried again", file=sys.stderr)
+            code = EXIT_TRY_LATER
+            return
         # Whatever it was, this process must end here and must not go on as a second keepalive.
         traceback.print_exc()
     finally:

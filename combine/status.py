@@ -9,13 +9,18 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from combine.errors import RetryLater, passes
 from combine.keep.home import Home
 from combine.keep.locks import who_holds
 from combine.services import UNITS
+
+#: Looks at a pid file whose holder has locked it and not yet written it, and seconds between them.
+_LOOKS, _LOOK_S = 10, 0.01
 
 
 def write_status(home: Home, unit: str, status: Mapping[str, Any]) -> None:
@@ -45,21 +50,32 @@ def running(home: Path) -> dict[str, int]:
 
 
 def holder(path: Path) -> int:
-    """The process that holds a pid file locked, or 0."""
+    """The process that holds a pid file locked, or 0; raises RetryLater where the disk does not let it be known."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if passes(error):
+            raise RetryLater(f"{path} cannot be read: {error.strerror}") from None
         return 0
     try:
         # A shared lock, given back at once: whoever starts in this instant tries again.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return who_holds(path)[0]
+        return _named(path)
     except OSError:
         return 0
     finally:
         os.close(descriptor)
     return 0
+
+
+def _named(path: Path) -> int:
+    """Who a locked pid file says that he is; the holder may be just about to write it."""
+    for _ in range(_LOOKS):
+        if pid := who_holds(path)[0]:
+            return pid
+        time.sleep(_LOOK_S)
+    raise RetryLater(f"{path} is held, and it cannot be read by whom")
 
 
 def process_start(pid: int) -> str:

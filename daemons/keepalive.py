@@ -31,7 +31,7 @@ import setproctitle
 from combine import spawn
 from combine.config import Settings, load
 from combine.daemonise import cap, detach
-from combine.errors import CombineError, ConfigError
+from combine.errors import EXIT_TRY_LATER, CombineError, ConfigError, passes
 from combine.events import configure_logging
 from combine.keep.home import Home, open_home
 from combine.keep.locks import Lock, lock
@@ -281,6 +281,11 @@ def main(arguments: list[str] | None = None) -> int:
     except CombineError as error:
         print(f"keepalive: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if not passes(error):
+            raise
+        print(f"keepalive: {error}; give the command again", file=sys.stderr)
+        return EXIT_TRY_LATER
 
 
 def _close_inherited(ready_fd: int) -> None:

@@ -18,7 +18,7 @@ import click
 
 from combine import __version__
 from combine.cli.session import home_option, quiet_option
-from combine.errors import EXIT_FINDING, EXIT_USAGE, CombineError, RecordError
+from combine.errors import EXIT_FINDING, EXIT_TRY_LATER, EXIT_USAGE, CombineError, RecordError, passes
 
 EXIT_INTERRUPTED = 130
 
@@ -118,7 +118,8 @@ class Commands(click.Group):
             code = EXIT_INTERRUPTED
         except OSError as error:
             code = _complain(
-                f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error), EXIT_FINDING
+                f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error),
+                EXIT_TRY_LATER if passes(error) else EXIT_FINDING,
             )
         sys.exit(code if isinstance(code, int) else 0)
 

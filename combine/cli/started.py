@@ -70,7 +70,10 @@ class Started:
 
         A keepalive that is told to stop takes its status file away, one that is killed leaves it.
         """
-        alive = units.running(self.home.path)
+        try:
+            alive = units.running(self.home.path)
+        except RetryLater:
+            return  # the disk does not say who runs: at the next look
         for unit in (unit for unit in self.needed if unit not in alive):
             if unit not in self.units:
                 say(f"combine: {unit} was stopped; this run goes on with one of its own")

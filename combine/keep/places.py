@@ -7,7 +7,7 @@ import os
 import pwd
 from pathlib import Path
 
-from combine.errors import CombineError, ConfigError, RetryLater
+from combine.errors import CombineError, ConfigError, RetryLater, passes
 
 #: File systems on which flock, rename or fsync cannot be trusted among machines, as /proc/self/mountinfo names them.
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -19,9 +19,6 @@ NETWORK_FILE_SYSTEMS = frozenset(
         *("fuse.lizardfs", "fuse.seaweedfs", "fuse.gvfsd-fuse", "fuse.hdfs", "fuse.blobfuse", "fuse.blobfuse2"),
     )
 )
-
-#: What passes by itself, or when somebody makes room: no fault of the settings or the home.
-_PASSING = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE, errno.EMFILE, errno.ENOMEM))
 
 
 def file_system_of(path: Path) -> str:
@@ -88,7 +85,7 @@ def size(count: int) -> str:
 def unfit(path: Path, error: OSError) -> CombineError:
     """Why a path cannot be used, as one sentence with the remedy: to be mended, or (a full disk) to be tried later."""
     place = error.filename or path
-    if error.errno in _PASSING:
+    if passes(error):
         return RetryLater(f"{place} cannot be used now: {error.strerror}; when that is over, give the command again")
     if error.errno in (errno.EACCES, errno.EPERM):
         return ConfigError(f"{place} may not be written by user {user()}: give it the directory, or use another home")

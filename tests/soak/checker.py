@@ -31,7 +31,16 @@ def faults_of(
     counts = Counter(entry["path"] for entry in requests if entry["path"] != "/robots.txt")
     found += [f"{path} was asked for {count} times" for path, count in counts.items() if count > 1 + struck]
     found += map(str, violations(requests, delay_s))
+    found += _tracebacks(home.home)
     return [*found, *_queue(home.home), *_visits(home.home, set(counts)), *_store(home.home)]
+
+
+def _tracebacks(home: Path) -> Iterator[str]:
+    """What a fault of the machine causes is said in a sentence, never by the lines of a program."""
+    for path in sorted((home / "log").glob("*.out")):
+        text = path.read_text(errors="replace")
+        if (at := text.find("Traceback")) >= 0:
+            yield f"{path.name}: {text[max(at - 300, 0) : at + 3000]}"
 
 
 def _difference(expected: str, text: str) -> str:

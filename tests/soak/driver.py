@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests import shim
+from tests.shim import Shim
 from tests.soak import checker, faults
 from tests.soak.plan import Fault, Plan
 from tests.system import sites
@@ -41,8 +43,9 @@ ROUND_S, MOMENT_S = 90.0, 20.0
 class Run:
     """One plan at work. `struck` counts the faults that hit something."""
 
-    def __init__(self, plan: Plan, place: Path, can_fill: bool) -> None:
-        self.plan, self.place, self.can_fill = plan, place, can_fill
+    def __init__(self, plan: Plan, place: Path, can_fill: bool, machine: Shim | None) -> None:
+        self.plan, self.place, self.can_fill, self.machine = plan, place, can_fill, machine
+        self.jumped_s = 0.0
         self.struck = 0
         self.said: list[str] = []
         self.charges = place / "charges"
@@ -59,6 +62,8 @@ class Run:
             patch.setenv("COMBINE_CRASH_PLAN", str(self.charges))
             web = stack.enter_context(closing(Web(root, self.place / "log.jsonl", "--delay", "0.01")))
             home = stack.enter_context(closing(Harness(self.place / "d" / "h", settings)))
+            for name, value in (self.machine.environment if self.machine else {}).items():
+                patch.setenv(name, value)  # of the processes of the home alone: the site has another disk and clock
             for number, planned in enumerate(self.plan.rounds):
                 seen = len(web.requests())
                 if number:
@@ -117,7 +122,17 @@ class Run:
             return faults.charge(self.charges, fault.what)
         if fault.kind == "full":
             return self.can_fill and faults.fill(home)
+        if fault.kind == "disk":
+            return self.machine is not None and faults.break_disk(self.machine, fault.what, self.plan.seed)
+        if fault.kind == "clock":
+            return self.machine is not None and self._jump(float(fault.what))
         return faults.BY_NAME[fault.kind](home, fault.what)
+
+    def _jump(self, seconds: float) -> bool:
+        assert self.machine is not None
+        self.jumped_s += seconds
+        self.machine.clocks(real_s=self.jumped_s)
+        return True
 
     def _uncharge(self) -> None:
         """Charges that nobody came by hit nothing."""
@@ -139,7 +154,9 @@ def run(plan: Plan) -> Outcome:
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cmb", ignore_cleanup_errors=True)))
         (place / "d").mkdir()
-        work = Run(plan, place, stack.enter_context(faults.disk(place / "d")))
+        can_fill = stack.enter_context(faults.disk(place / "d"))
+        machine = None if shim.why_not() else stack.enter_context(Shim(place / "control", place / "d"))
+        work = Run(plan, place, can_fill, machine)
         try:
             return Outcome(work.go(), work.said, work.struck)
         except (AssertionError, OSError, subprocess.SubprocessError) as error:

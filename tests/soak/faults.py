@@ -15,10 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from combine.status import running
+from tests import shim
+from tests.shim import Shim
 from tests.system.harness import Harness
 
-#: Size of the file system of a home that can be full, and seconds for which it is.
+#: Size of the file system of a home that can be full, and seconds for which it is, or for which its calls fail.
 DISK_BYTES, FULL_S = 64 << 20, 1.5
+
+#: Connections of a crowd to one daemon, of which every third sends a byte now and then, and seconds for which it stays.
+CROWD, CROWD_S = 1_000, 1.5
 
 _PIDFD_GETFD = 438  # x86-64 and arm64
 
@@ -108,6 +113,34 @@ def fill(home: Harness) -> bool:
     return True
 
 
+def break_disk(broken: Shim, what: str, seed: int) -> bool:
+    """For a while calls of one kind fail, or write less than they were given."""
+    code, calls, share = what.split()
+    broken.fail(getattr(shim, calls.upper()), shim.CODES[code], int(share), seed)
+    threading.Event().wait(FULL_S)
+    return broken.heal() > 0
+
+
+def crowd(home: Harness, name: str) -> bool:
+    """Connections that say nothing, half a line, or a line byte by byte, more of them than a daemon holds."""
+    with contextlib.ExitStack() as held:
+        slow = []
+        for number in range(CROWD):
+            end = held.enter_context(socket.socket(socket.AF_UNIX))
+            end.settimeout(1)
+            with contextlib.suppress(OSError):
+                end.connect(str(home.home / "run" / f"{name}.sock"))
+                if number % 3:
+                    end.sendall(b"ADD 3\nJCF/0.0 URL=" if number % 3 == 1 else b"S")
+                    slow.append(end)
+        for byte in b"TAT 0\n":
+            threading.Event().wait(CROWD_S / 6)
+            for end in slow:
+                with contextlib.suppress(OSError):
+                    end.send(bytes([byte]))
+    return bool(slow)
+
+
 def charge(plan: Path, point: str) -> bool:
     """The next process that comes to a point ends there."""
     (plan / point).touch()
@@ -149,4 +182,5 @@ BY_NAME: dict[str, Callable[[Harness, str], bool]] = {
     "socket": remove_socket,
     "cut": cut,
     "stranger": stranger,
+    "crowd": crowd,
 }

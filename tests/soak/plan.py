@@ -21,7 +21,20 @@ KINDS = {
     "cut": 3,  # a connection is cut, whatever is on its way
     "stranger": 1,  # bytes that are no message, half a message, a line without an end
     "full": 2,  # the disk is full for a while
+    "disk": 5,  # for a while calls fail that open, read, write, sync or rename files of the home, or writes are short
+    "clock": 2,  # the calendar jumps, hours or days forward or back
+    "crowd": 1,  # idle connections by the hundred, and such as send a byte now and then
 }
+
+#: How a disk fails: with which code, what kinds of calls, and how many of 1,000 of them.
+DISK_CODES, DISK_CALLS, DISK_SHARES = (
+    ("EIO", "ENOSPC", "short"),
+    ("open", "read", "write", "sync", "name"),
+    (30, 200, 700),
+)
+
+#: Seconds by which the calendar jumps.
+JUMPS_S = (-200_000, -7_200, 7_200, 200_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +93,12 @@ def _whom(chance: random.Random, kind: str) -> str:
         return chance.choice(list(POINTS))
     if kind == "unit":
         return chance.choice(("cabin", "hdb", "harvester"))
-    if kind in ("socket", "stranger"):
+    if kind == "disk":
+        code = chance.choice(DISK_CODES)
+        calls = "write" if code == "short" else chance.choice(DISK_CALLS)
+        return f"{code} {calls} {chance.choice(DISK_SHARES)}"
+    if kind == "clock":
+        return str(chance.choice(JUMPS_S))
+    if kind in ("socket", "stranger", "crowd"):
         return chance.choice(("scheduler", "idbd"))
     return chance.choice(DAEMONS) if kind in ("kill", "stop", "cut") else ""
