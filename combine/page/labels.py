@@ -62,14 +62,8 @@ x-user-defined: x-user-defined
 """
 
 _CODECS = {
-    "Big5": "big5hkscs",
-    "EUC-JP": "euc_jp",
-    "EUC-KR": "cp949",
-    "GBK": "gb18030",
     "IBM866": "cp866",
-    "ISO-2022-JP": "iso2022_jp_ext",
     "ISO-8859-8-I": "iso8859_8",
-    "Shift_JIS": "cp932",
     "macintosh": "mac_roman",
     "windows-874": "cp874",
     "x-mac-cyrillic": "mac_cyrillic",
@@ -127,23 +121,22 @@ def query_bytes(text: str, encoding: str) -> bytes:
         return text.encode("utf-8", "replace")
     if encoding.startswith(_TABLED):
         return codecs.charmap_encode(text, _NUMBER, _numbers(encoding))[0]
-    if encoding == "GBK":
-        # Read as gb18030, but written without its four-byte forms, and with the one byte of the Euro sign.
-        return b"\x80".join(part.encode("gbk", _NUMBER) for part in text.split("€"))
-    if encoding in _JAPANESE:
-        text = text.replace("\u2212", "\uff0d")
+    if (written := legacy.encode(text, encoding, _number)) is not None:
+        return written
     return text.encode(_CODECS.get(encoding, encoding), _NUMBER)
+
+
+def _number(character: str) -> bytes:
+    return b"%%26%%23%d%%3B" % ord(character)
 
 
 def _as_number(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
-    characters = error.object[error.start : error.end]
-    return "".join(f"%26%23{ord(character)}%3B" for character in characters), error.end
+    return b"".join(map(_number, error.object[error.start : error.end])).decode("ascii"), error.end
 
 
 _NUMBER = "combine.number"
 codecs.register_error(_NUMBER, _as_number)
-_JAPANESE = frozenset({"EUC-JP", "ISO-2022-JP", "Shift_JIS"})
 
 
 @cache

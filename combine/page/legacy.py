@@ -1,17 +1,20 @@
-"""The encodings of East Asia, several bytes a character, decoded as the Encoding standard (10 to 13) has them.
+"""The encodings of East Asia, several bytes a character, read and written as the Encoding standard (10 to 13) does.
 
 Theory of operation. Python's codecs read them nearly as the standard does, and in C. Where a codec fails, an error
 handler reads on by the standard's rules: a character that the standard has and the codec has not, or U+FFFD for as many
 bytes as belong to one error. A character that the codec takes for another is put right in the text where that other one
 shows; where it would not show, because both look alike, the text is read in pieces around it. ISO-2022-JP has a decoder
-of its own here. What differs was found by comparing every sequence with the indexes of the standard: 6 characters of
-EUC-JP, and 457 that it has more; 11 of Big5, and 192 more; 21 of gb18030. This module never does I/O.
+of its own here. What is written for a character is found by reading all pairs once.
+
+What differs was found by comparing every sequence with the indexes of the standard: 6 characters of EUC-JP, and 457
+that it has more; 11 of Big5, and 192 more; 21 of gb18030. This module never does I/O.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from collections.abc import Callable
 from functools import cache
 
@@ -185,3 +188,101 @@ def decode(body: bytes, encoding: str) -> str | None:
         return _iso_2022_jp(body)
     reader = _READERS.get(encoding)
     return reader.read(body) if reader else None
+
+
+#: The bytes of pairs that an encoder looks through: not all that are read are written.
+_WRITTEN = {
+    "Big5": ((0xA1, 0xFE),),
+    "EUC-JP": ((0xA1, 0xFE),),
+    "EUC-KR": ((0x81, 0xFE),),
+    "gb18030": ((0x81, 0xFE),),
+    "Shift_JIS": ((0x81, 0x9F), (0xE0, 0xEC), (0xFA, 0xFC)),
+}
+#: Of these Big5 writes the last of several pairs, of others the first (Encoding standard, 5).
+_LAST = frozenset("\u2550\u255e\u2561\u256a\u5341\u5345")
+_GB18030_PRIVATE = {"\ue5e5": b"", "\ue7c7": b"\x81\x35\xf4\x37"}
+_FULL_WIDTH = str.maketrans("\u2212", "\uff0d")
+
+
+def encode(text: str, encoding: str, number: Callable[[str], bytes]) -> bytes | None:
+    """Write a text as the standard does; `number` writes a character that the encoding has not.
+
+    None where the encoding is not one of those that are read here.
+    """
+    if encoding == "ISO-2022-JP":
+        return _in_iso_2022_jp(text, number)
+    table = _pairs("gb18030" if encoding == "GBK" else encoding) if encoding in _READERS else None
+    if table is None:
+        return None
+    if encoding in ("Shift_JIS", "EUC-JP"):
+        text = text.translate(_FULL_WIDTH)
+    is_gbk = encoding == "GBK"
+    pieces = []
+    for character in text:
+        if is_gbk and character == "\u20ac":
+            pieces.append(b"\x80")
+        elif character in table:
+            pieces.append(table[character])
+        else:
+            written = _four_bytes(character) if encoding in ("GBK", "gb18030") else b""
+            pieces.append(number(character) if not written or (is_gbk and len(written) > 2) else written)
+    return b"".join(pieces)
+
+
+@cache
+def _pairs(encoding: str) -> dict[str, bytes]:
+    """What an encoder writes for each character of one or two bytes, made by reading them all."""
+    table = {chr(byte): bytes([byte]) for byte in range(0x80)}
+    if encoding in ("Shift_JIS", "EUC-JP"):
+        lead = b"\x8e" if encoding == "EUC-JP" else b""
+        table |= {chr(0xFF61 + place): lead + bytes([0xA1 + place]) for place in range(0x3F)}
+        table |= {"\xa5": b"\x5c", "\u203e": b"\x7e"}
+    if encoding == "Shift_JIS":
+        table["\x80"] = b"\x80"
+    reader = _READERS[encoding]
+    for first, last in _WRITTEN[encoding]:
+        for lead_byte in range(first, last + 1):
+            row = [bytes([lead_byte, trail]) for trail in range(0x40, 0xFF)]
+            for pair, character in zip(row, reader.read(b"\n".join(row)).split("\n"), strict=True):
+                if len(character) != 1 or character == _BAD:
+                    continue
+                if encoding == "Big5" and character in _LAST:
+                    table[character] = pair
+                table.setdefault(character, pair)
+    return table
+
+
+def _four_bytes(character: str) -> bytes:
+    """What gb18030 writes for a character that no pair reads: four bytes, or those of its private use before 2022."""
+    if character in _GB18030_PRIVATE:
+        return _GB18030_PRIVATE[character]
+    return character.encode("gb18030", "ignore")
+
+
+def _in_iso_2022_jp(text: str, number: Callable[[str], bytes]) -> bytes:
+    pairs = _pairs("EUC-JP")
+    pieces = []
+    mode = b"(B"
+    for character in text.translate(_full_width()):
+        pair = pairs.get(character, b"")
+        if character in "\xa5\u203e":
+            wanted, written = b"(J", pair
+        elif len(pair) == 2:
+            wanted, written = b"$B", bytes([pair[0] & 0x7F, pair[1] & 0x7F])
+        else:
+            # ASCII, and what is written as a number. In the mode of Latin letters all of it but two characters stays.
+            wanted = b"(J" if mode == b"(J" and character not in "\\~" else b"(B"
+            is_escape = character in "\x0e\x0f\x1b"  # they would be read as parts of another mode
+            written = number(_BAD) if is_escape else pair or number(character)
+        if wanted != mode:
+            pieces.append(b"\x1b" + wanted)
+            mode = wanted
+        pieces.append(written)
+    return b"".join(pieces if mode == b"(B" else [*pieces, b"\x1b(B"])
+
+
+@cache
+def _full_width() -> dict[int, str]:
+    """The katakana that ISO-2022-JP writes for those of half width, and the minus sign of all of Japan."""
+    wide = {number: unicodedata.normalize("NFKC", chr(number)) for number in range(0xFF61, 0xFF9E)}
+    return {**wide, 0xFF9E: "\u309b", 0xFF9F: "\u309c", 0x2212: "\uff0d"}

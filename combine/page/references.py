@@ -23,6 +23,7 @@ _LINK = re.compile(r'[\s,]*+<([^>]*)>((?:[^",]|"(?:[^"\\]|\\.)*+(?:"|\Z))*+)', r
 _LINK_PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*+)"?|([^;"\s]*)))?', re.DOTALL)
 _FOLD = re.compile(r"\r?\n[ \t]+")
 _NOT_ASCII = re.compile("[^\x00-\x7f]+")
+_NOT_PLAIN = re.compile("[^\x00-\x0d\x10-\x1a\x1c-\x7f]+")  # what ISO-2022-JP does not write as it is
 #: How a byte stands in a query (URL standard: the special-query percent-encode set).
 _IN_QUERY = [f"%{byte:02X}" if byte < 0x21 or byte > 0x7E or byte in b"\"#'<>" else chr(byte) for byte in range(256)]
 _PUNCTUATION = ".,;:!?*_~"
@@ -84,10 +85,11 @@ def in_encoding(reference: str, encoding: str) -> str:
     What the encoding does not have is a number, as in forms (URL standard, 5.2: percent-encode after encoding).
     """
     head, mark, rest = reference.partition("?")
-    if not mark or rest.isascii() or "#" in head:
+    written = _NOT_PLAIN if encoding == "ISO-2022-JP" else _NOT_ASCII
+    if not mark or "#" in head or not written.search(rest):
         return reference
     query, hash_mark, fragment = rest.partition("#")
-    query = _NOT_ASCII.sub(lambda run: "".join([_IN_QUERY[byte] for byte in query_bytes(run[0], encoding)]), query)
+    query = written.sub(lambda run: "".join([_IN_QUERY[byte] for byte in query_bytes(run[0], encoding)]), query)
     return head + mark + query + hash_mark + fragment
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from combine.page.labels import NAMES, decode
+from combine.page.labels import NAMES, decode, query_bytes
 
 BAD = "\ufffd"
 
@@ -54,3 +54,31 @@ def test_every_body_is_a_text(encoding: str, body: bytes) -> None:
 )
 def test_markup_is_never_part_of_an_error(encoding: str, body: bytes) -> None:
     assert decode(body + b"\x1b(B<a>" * (encoding == "ISO-2022-JP") + b"\n<a>", encoding).endswith("<a>")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "written"),
+    [
+        ("Big5", "═兀€À", "f9f9 a461 a3e1 &192"),
+        ("EUC-JP", "～−ｱ①¥‾", "a1c1 a1dd 8eb1 ada1 5c 7e"),
+        ("EUC-JP", "丂", "&19970"),  # the second table is for reading only
+        ("EUC-KR", "갂€", "8141 a2e6"),
+        ("GBK", "€龴\ue81e", "80 fe59 fe59"),
+        ("gb18030", "€ḿ\ue7c7𐀀", "a2e3 a8bc 8135f437 90308130"),
+        ("Shift_JIS", "ⅰ纊¥¬", "fa40 fa5c 5c &172"),
+        ("ISO-2022-JP", "あｱa", "1b2442 2422 2522 1b2842 61"),
+        ("ISO-2022-JP", "¥a~あ", "1b284a 5c 61 1b2842 7e 1b2442 2422 1b2842"),
+        ("ISO-2022-JP", "あ\x0e", "1b2442 2422 1b2842 &65533"),
+    ],
+)
+def test_written_for_a_query(encoding: str, text: str, written: str) -> None:
+    sequences, ampersand, number = written.partition("&")
+    expected = bytes.fromhex(sequences) + (f"%26%23{number}%3B".encode() if ampersand else b"")
+    assert expected == query_bytes(text, encoding)
+
+
+@given(st.sampled_from(["Big5", "EUC-JP", "EUC-KR", "GBK", "gb18030", "Shift_JIS"]), st.binary(max_size=60))
+def test_what_was_read_can_be_written_and_read_again(encoding: str, body: bytes) -> None:
+    text = decode(body, encoding)
+    written = query_bytes(text, encoding)
+    assert decode(written, encoding) == decode(query_bytes(decode(written, encoding), encoding), encoding)
