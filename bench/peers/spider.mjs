@@ -13,3 +13,6 @@ async function crawl(seed) {
 
 await Promise.all(readFileSync(seeds, "utf8").trim().split("\n").map(crawl));
 writeFileSync(out, urls.join("\n") + "\n");
+
+// Threads of the binding would keep Node alive for minutes after the last page.
+process.exit(0);
