@@ -30,7 +30,7 @@ from typing import Any
 
 from bench.measure import ROOT
 from combine.config import Settings
-from combine.ipc.message import Reader, dump, message
+from combine.ipc.message import Line, Message, Reader, dump, message
 from combine.schedule.clock import system_clock
 from combine.schedule.frontier import Frontier
 from combine.schedule.intake import Intake
@@ -95,10 +95,10 @@ class Engines:
         yield
         self.spent[step] += time.process_time() - began
 
-    async def look_up(self, questions: list[Job]) -> list[Job]:
+    async def look_up(self, questions: list[str]) -> list[str]:
         """LOOKUP, there and back."""
-        asked = _sent("LOOKUP", questions)
-        return _sent("OK", list(self.visits.lookup((line.url for line in asked), time.time())))
+        asked = _arrived("LOOKUP", questions).texts()
+        return _arrived("OK", self.visits.lookup(asked, time.time())).texts()
 
     def add(self, lines: list[Job]) -> None:
         """ADD in full messages."""
@@ -106,7 +106,7 @@ class Engines:
             asyncio.run(self._add(lines[start : start + MESSAGE]))
 
     async def _add(self, lines: list[Job]) -> None:
-        await self.intake.offer(_sent("ADD", lines), self.look_up)
+        await self.intake.offer(_arrived("ADD", lines).texts(), self.look_up)
         self.frontier.tick()
         self.rows.commit()
 
@@ -149,13 +149,18 @@ class Engines:
         self.visits.close()
 
 
-def _sent(word: str, lines: Iterable[Job | bytes]) -> list[Job]:
-    """What arrives of a message."""
+def _arrived(word: str, lines: Iterable[Line]) -> Message:
+    """A message, there."""
     reader = Reader()
     reader.feed(dump(message(word, lines)))
     taken = reader.take()
     assert taken is not None
-    return taken.jobs()
+    return taken
+
+
+def _sent(word: str, lines: Iterable[Line]) -> list[Job]:
+    """The lines of a message, there."""
+    return _arrived(word, lines).jobs()
 
 
 def _answered(job: Job, **params: str | int) -> Job:

@@ -83,8 +83,7 @@ class Idbd:
 
     async def lookup(self, request: Request) -> Message:
         """The visits of URLs."""
-        now = time.time()
-        return ok(visit for line in request.jobs() for visit in self._visits.lookup([line.url], now, line.kind))
+        return ok(self._visits.lookup(request.texts(), time.time()))
 
     async def remember(self, request: Request) -> Message:
         """Visits, from the scheduler."""

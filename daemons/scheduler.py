@@ -14,7 +14,6 @@ import contextlib
 import logging
 import random
 import time
-from functools import partial
 
 from combine.channel import Channel, Context
 from combine.config import load
@@ -30,8 +29,9 @@ from combine.schedule.clock import system_clock
 from combine.schedule.duties import Duties, Outside
 from combine.schedule.exclusions import ExcludeFile
 from combine.schedule.frontier import Frontier
-from combine.schedule.intake import Intake, Offer, question
+from combine.schedule.intake import Intake, Offer
 from combine.schedule.names import literal
+from combine.schedule.offered import question
 from combine.schedule.rates import Rates
 from combine.schedule.rows import Rows
 from combine.schedule.takes import Takes
@@ -56,7 +56,6 @@ class Scheduler:
         self._frontier = Frontier(self._rows, context.settings, system_clock(), random.Random(), self._is_listed)
         self._intake = Intake(self._frontier)
         self._idbd = AsyncClient(home.socket("idbd"), "idbd", "scheduler")
-        self._look_up = partial(self._idbd.call, "LOOKUP")
         self._rates = Rates(time.monotonic)
         self._exclude, self._allow = ExcludeFile(home.exclude_file), ExcludeFile(home.allow_file)
         self._stalled()
@@ -75,7 +74,7 @@ class Scheduler:
 
     async def add(self, request: Request) -> Message:
         """Jobs and seeds."""
-        offer = await self._offer(request.jobs())
+        offer = await self._offer(request.texts())
         return ok(offer.refused, offer.text())
 
     async def take(self, request: Request) -> Message:
@@ -123,7 +122,7 @@ class Scheduler:
         for line in request.jobs():
             visits: list[jcf.Job] = []
             with contextlib.suppress(RetryLater, WireError):
-                visits = await self._look_up([question(line.url), question(line.url, "sitemap")])
+                visits = await self._idbd.call("LOOKUP", [question(line.url), question(line.url, "sitemap")])
             lines += report.why(self._frontier, line.url, next(iter(visits), None))
         return ok(lines)
 
@@ -172,11 +171,14 @@ class Scheduler:
         self._frontier.use(settings)
         self._duties.changed()
 
-    async def _offer(self, lines: list[jcf.Job], is_due: bool = False) -> Offer:
+    async def _offer(self, lines: list[str], is_due: bool = False) -> Offer:
         offer = await self._intake.offer(lines, self._look_up, is_due)
         self._frontier.tick()
         self._duties.changed()
         return offer
+
+    async def _look_up(self, questions: list[str]) -> list[str]:
+        return (await self._idbd.ask("LOOKUP", questions)).texts()
 
     def _is_listed(self, host: str, address: str) -> bool:
         return self._allowed.listed(host, address or literal(host))

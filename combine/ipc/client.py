@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import cast
 
 from combine.errors import Rejected, RetryLater, WireError
-from combine.ipc.message import OK, REJECT, RETRY, Message, Reader, dump, message
+from combine.ipc.message import OK, REJECT, RETRY, Line, Message, Reader, dump, message
 from combine.services import CALL_S, PROTOCOL, SERVICES
 from formats.jcf import Job, RecordError
 
@@ -51,17 +51,18 @@ def _check_greeting(line: bytes, service: str) -> None:
         raise WireError(f"at the socket of {service} answers {' '.join(words[1:2])}")
 
 
-def _judge(reply: Message, service: str) -> Reply:
+def _judge(reply: Message, service: str) -> Message:
     if reply.word == OK:
-        try:
-            return Reply(reply.jobs(), reply.text)
-        except RecordError as error:
-            raise WireError(f"{service} answered with a line that is none: {error}") from None
+        return reply
     if reply.word == RETRY:
         raise RetryLater(f"{service}: {reply.text or 'not now'}")
     if reply.word == REJECT:
         raise Rejected(f"{service}: {reply.text or 'rejected'}")
     raise WireError(f"{service} answered {reply.word}, which is no answer")
+
+
+def _is_no_line(service: str, error: RecordError) -> WireError:
+    return WireError(f"{service} answered with a line that is none: {error}")
 
 
 class Client:
@@ -81,8 +82,17 @@ class Client:
     ) -> None:
         self.close()
 
-    def call(self, verb: str, lines: Iterable[Job | bytes] = (), text: str = "") -> Reply:
+    def call(self, verb: str, lines: Iterable[Line] = (), text: str = "") -> Reply:
         """Ask and wait for the answer; raises RetryLater, Rejected or WireError."""
+        reply = self.ask(verb, lines, text)
+        try:
+            return Reply(reply.jobs(), reply.text)
+        except RecordError as error:
+            self.close()
+            raise _is_no_line(self._service, error) from None
+
+    def ask(self, verb: str, lines: Iterable[Line] = (), text: str = "") -> Message:
+        """The same, with the answer's lines as they came."""
         request = dump(message(verb, lines, text))
         is_fresh = self._socket is None
         try:
@@ -102,7 +112,7 @@ class Client:
             self._socket = None
             self._reader = Reader()
 
-    def _ask(self, request: bytes) -> Reply:
+    def _ask(self, request: bytes) -> Message:
         # Whatever ends an exchange half way, Ctrl-C too, its answer may yet come: the next call must not read that.
         try:
             reply = self._exchange(request, time.monotonic() + self._timeout_s)
@@ -218,8 +228,17 @@ class AsyncClient:
         self._wire: _Wire | None = None
         self._turn = asyncio.Lock()
 
-    async def call(self, verb: str, lines: Iterable[Job | bytes] = (), text: str = "") -> Reply:
+    async def call(self, verb: str, lines: Iterable[Line] = (), text: str = "") -> Reply:
         """Ask and await the answer; raises RetryLater, Rejected or WireError."""
+        reply = await self.ask(verb, lines, text)
+        try:
+            return Reply(reply.jobs(), reply.text)
+        except RecordError as error:
+            self.close()
+            raise _is_no_line(self._service, error) from None
+
+    async def ask(self, verb: str, lines: Iterable[Line] = (), text: str = "") -> Message:
+        """The same, with the answer's lines as they came."""
         request = dump(message(verb, lines, text))
         async with self._turn:
             is_fresh = self._wire is None or self._wire.closed
@@ -233,7 +252,7 @@ class AsyncClient:
             except (OSError, EOFError) as error:
                 raise _is_away(self._service, error) from None
 
-    async def _ask(self, request: bytes) -> Reply:
+    async def _ask(self, request: bytes) -> Message:
         try:
             async with asyncio.timeout(self._timeout_s):
                 if self._wire is None or self._wire.closed:

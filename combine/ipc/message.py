@@ -47,10 +47,28 @@ class Message:
                 raise jcf.RecordError(f"line {number} of {self.word}: {error}") from None
         return jobs
 
+    def texts(self) -> list[str]:
+        """The lines as text, for who needs little of each; raises RecordError where they are not UTF-8."""
+        try:
+            return b"\n".join(self.lines).decode("utf-8").split("\n") if self.lines else []
+        except UnicodeDecodeError:
+            self.jobs()  # names the line
+            raise
 
-def message(word: str, lines: Iterable[Job | bytes] = (), text: str = "") -> Message:
-    """A message of these JCF lines, of which some may be written already."""
-    return Message(word, text, tuple(line if isinstance(line, bytes) else jcf.dump(line) for line in lines))
+
+#: A line to send, which may be written already.
+Line = Job | bytes | str
+
+
+def message(word: str, lines: Iterable[Line] = (), text: str = "") -> Message:
+    """A message of these JCF lines; raises RecordError for what no line can hold."""
+    return Message(word, text, tuple(map(_written, lines)))
+
+
+def _written(line: Line) -> bytes:
+    if isinstance(line, str):
+        return line.encode("utf-8")
+    return line if isinstance(line, bytes) else jcf.dump(line)
 
 
 def dump(value: Message) -> bytes:

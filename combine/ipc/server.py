@@ -31,7 +31,7 @@ from typing import Protocol, cast
 
 from combine.crashpoints import reached
 from combine.errors import Rejected, RetryLater, WireError
-from combine.ipc.message import OK, REJECT, RETRY, Message, Reader, dump, message
+from combine.ipc.message import OK, REJECT, RETRY, Line, Message, Reader, dump, message
 from combine.services import CALL_S, PROTOCOL, Service
 from formats.jcf import Job, RecordError
 
@@ -67,6 +67,10 @@ class Request:
         """The request's lines read as JCF; RecordError becomes a REJECT."""
         return self.message.jobs()
 
+    def texts(self) -> list[str]:
+        """The request's lines as text; RecordError becomes a REJECT."""
+        return self.message.texts()
+
 
 Verb = Callable[[Request], Awaitable[Message]]
 
@@ -101,7 +105,7 @@ class Desk(Protocol):
         ...
 
 
-def ok(lines: Iterable[Job] = (), text: str = "") -> Message:
+def ok(lines: Iterable[Line] = (), text: str = "") -> Message:
     """The answer of a request that was done."""
     return message(OK, lines, text)
 

@@ -8,6 +8,7 @@ durable before the caller commits. Never does I/O but through `rows`.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from combine.schedule.line import Line
 from combine.schedule.rows import DEAD, QUEUED, Row, Rows, job_key
 from combine.schedule.seeds import Seeds
 from combine.schedule.sites import EMPTY, Site, Sites
-from combine.schedule.visits import EVENTS, scopes_text
+from combine.schedule.visit import EVENTS, scopes_text
 from combine.urls import host_of, site_of
 from formats import jcf
 from formats.jcf import Job
@@ -88,8 +89,8 @@ class Board:
         self.same = self.rows.sites_trapped()
         self.relinks = [0] * 6
         self.offers = 0  # ADDs that wait for idbd
-        self.went = 0  # rows that went while an ADD waited
-        self.gone: dict[tuple[int, int], int] = {}  # their keys, with the value of `went` at that
+        self.moves = 0  # rows that came or went while an ADD waited
+        self.gone: dict[tuple[int, int], int] = {}  # the keys of those that went, with the value of `moves` at that
         self.idle_since = now
         self._load_sites()
         for site in list(self.sites):
@@ -250,8 +251,8 @@ class Board:
         self.counts_of(row)[row.state] -= 1
         self._count_errand(row.kind, row.state, row.site, -1)
         if self.offers:
-            self.went += 1
-            self.gone[(row.site, row.h)] = self.went
+            self.moves += 1
+            self.gone[(row.site, row.h)] = self.moves
 
     def insert(
         self, url: str, kind: str, prio: int, depth: int, seed: int, since: str, line: str, waiting: str = ""
@@ -260,6 +261,7 @@ class Board:
         site = self.site_named(site_of(url), create=True)
         assert site is not None
         self.rows.insert(site.id, job_key(kind, url, waiting), kind, prio, depth, seed, since, line)
+        self.moves += bool(self.offers)
         if kind == "relink":
             self.relinks[QUEUED] += 1
             return
@@ -267,6 +269,29 @@ class Board:
         self._count_errand(kind, QUEUED, site.id, 1)
         site.parked = False
         self.settle(site)
+
+    def insert_many(self, rows: list[tuple[str, int, str, int, int, int, str, str]]) -> None:
+        """Queue new jobs of pages and sitemaps: site, key, kind, priority, depth, seed, since and line of each."""
+        sites = self._sites_named({row[0] for row in rows})
+        self.rows.insert_many([(sites[name].id, *row) for name, *row in rows])
+        self.moves += len(rows) * bool(self.offers)
+        for name, *_ in rows:
+            sites[name].counts[QUEUED] += 1
+        for site in sites.values():
+            site.parked = False
+            self.settle(site)
+
+    def _sites_named(self, names: set[str]) -> dict[str, Site]:
+        """Sites taken into memory, or made, all at once."""
+        by_name = self.sites.by_name
+        others = [name for name in names if name not in by_name]
+        if others:
+            for site in self._read_sites("name IN (SELECT value FROM json_each(?))", json.dumps(others)):
+                self.sites.enter(site)
+            new = [name for name in others if name not in by_name]
+            for number, name in zip(self.rows.insert_sites(new), new, strict=True):
+                self.sites.enter(Site(number, name))
+        return {name: by_name[name] for name in names}
 
     def trap(self, url: str, is_taken: bool = False) -> str:
         """The trap that is full and to which a URL belongs, "" where it may be taken; with `is_taken` it is counted."""

@@ -16,11 +16,12 @@ from typing import Any, Protocol
 
 from combine.crashpoints import reached
 from combine.errors import RecordError, Rejected, RetryLater, WireError
-from combine.schedule import intake, names
+from combine.schedule import names
 from combine.schedule.clock import epoch_of, utc_text
 from combine.schedule.frontier import Frontier
 from combine.schedule.holders import Holders
 from combine.schedule.leases import Holder
+from combine.schedule.offered import question
 from combine.schedule.rows import QUEUED, Row
 from combine.schedule.sites import DUE, UNRESOLVED
 from combine.services import MESSAGE_LINES
@@ -114,8 +115,8 @@ class Peer(Protocol):
         ...
 
 
-#: Offers jobs as ADD does; with the flag, whatever their visits say.
-Offering = Callable[[list[Job], bool], Awaitable[object]]
+#: Offers lines of jobs as ADD does; with the flag, whatever their visits say.
+Offering = Callable[[list[str], bool], Awaitable[object]]
 
 
 class Duties:
@@ -346,17 +347,15 @@ class Duties:
         if self.frontier.settings.scheduler.standing and self.frontier.gate == "open":
             await self.ask_again(jcf.job(BEFORE=utc_text(self.frontier.clock.utc())))
 
-    async def ask_again(self, question: Job, is_due: bool = False) -> None:
+    async def ask_again(self, due: Job, is_due: bool = False) -> None:
         """Offer all that idbd names in answer to a DUE, part by part; with `is_due` whatever the visits say."""
         since, seen = "", set[str]()
         try:
             for _ in range(PARTS):
-                visits = list(await self.idbd.call("DUE", [question.having(DUE=since or None, COUNT=MESSAGE_LINES)]))
+                visits = list(await self.idbd.call("DUE", [due.having(DUE=since or None, COUNT=MESSAGE_LINES)]))
                 fresh = [visit for visit in visits if visit.url not in seen]
                 lines = [
-                    intake.question(visit.url, visit.kind).having(
-                        SEED=visit.get("SEED"), DEPTH=visit.get("DEPTH") or "0"
-                    )
+                    f'{question(visit.url, visit.kind)} SEED="{visit.get("SEED")}" DEPTH="{visit.number("DEPTH")}"'
                     for visit in fresh
                     if visit.get("SEED")
                 ]

@@ -21,7 +21,7 @@ from combine.schedule.board import REASON_LENGTH
 from combine.schedule.clock import is_overtaken
 from combine.schedule.outcomes import OUTCOMES, Outcomes
 from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Row, job_key
-from combine.schedule.visits import is_more
+from combine.schedule.visit import is_more
 from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job

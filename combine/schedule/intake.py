@@ -9,75 +9,32 @@ meanwhile, since idbd's answer may be older than that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from combine.errors import RecordError, Rejected, RetryLater
-from combine.schedule.board import IN_COLUMNS, ROBOTS_ELSEWHERE
-from combine.schedule.clock import epoch_of, is_overtaken
+from combine.schedule import traps
+from combine.schedule.board import ROBOTS_ELSEWHERE
+from combine.schedule.clock import epoch_of, is_overtaken, utc_text
 from combine.schedule.frontier import VALIDATORS, Frontier, Way
-from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Row, job_key
-from combine.schedule.scope import bare_host, seed_rule
-from combine.schedule.seeds import Seed
-from combine.schedule.visits import scopes_of
-from combine.urls import BadURL, host_of, normalise, registrable_domain, site_of
+from combine.schedule.judge import Judge, bounded
+from combine.schedule.offered import Candidate, Lead, read
+from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Brief, Row, job_key
+from combine.schedule.visit import scopes_of
+from combine.urls import BadURL, normalise, site_of
 from formats import jcf
-from formats.jcf import LINE_BYTES, Job
+from formats.jcf import Job
 
 #: Hops of a robots.txt that is redirected from site to site (RFC 9309, 2.3.1.2), and how long a site waits for one.
 ROBOTS_HOPS, ROBOTS_S = 5, 86400.0
 
-#: Bytes of a job's line. What a hand-out adds to it must fit into a line, too, or the job could never be handed out.
-JOB_BYTES = LINE_BYTES - 6 * 1024
-
-#: Characters of names and values of which the line is never longer than that: four bytes each, four signs around each
-#: parameter, and a seed's URL.
-SURELY_FITS = 1_000
-
-#: What only a hand-out or a visit says of a job: an offered line keeps none of it.
-NOT_OFFERED = IN_COLUMNS | {"URL", "SEED", "KIND", "FOR", "OUTCOME", "STATUS", "REASON", "BATCH", "END", *VALIDATORS}
-
 #: Asks idbd for the visits that lines of LOOKUP name.
-LookUp = Callable[[list[Job]], Awaitable[Iterable[Job]]]
+LookUp = Callable[[list[str]], Awaitable[Iterable[str]]]
 
-
-@dataclass(slots=True)
-class Candidate:
-    """One offered job, judged to belong."""
-
-    url: str
-    key: int
-    seed: Seed
-    depth: int
-    prio: int
-    since: str
-    offered: Job
-    is_seed: bool
-    is_due: bool  # whatever its visit says
-    changed: str = ""  # when its page last changed, as a sitemap says
-    kind: str = "page"
-
-    @property
-    def left(self) -> float:
-        """The hops left; a sitemap's URLs are one hop from the seed, however deep it lies below others."""
-        return self.seed.left(1 if self.kind == "sitemap" else self.depth)
-
-    @property
-    def way(self) -> Way:
-        """How it came here."""
-        return Way(self.seed.id, self.depth, self.since, self.offered.number("HOPS"))
-
-    def line(self) -> Job:
-        """The line to queue. Most of what is offered is known, and never needs it."""
-        params = self.offered.params
-        kept = {name: value for name, value in params.items() if name not in NOT_OFFERED and name != "TAG"}
-        return jcf.job(URL=self.url, SEED=self.seed.url, TAG=params.get("TAG") or self.seed.tag or None, **kept)
-
-    def fits(self) -> bool:
-        """Whether its line is one that can be handed out; the dear look is for those that may be too long."""
-        params = self.offered.params
-        characters = sum(map(len, params)) + sum(map(len, params.values())) + len(self.seed.tag)
-        return characters <= SURELY_FITS or len(jcf.dump(self.line())) <= JOB_BYTES
+_VISIT = re.compile(r'JCF/0\.0 URL="([^"]*)"(?: KIND="([^"]*)")?')
+_STANDING = re.compile(r' DUE="([^"]*)".* SCOPES="([^"]*)"')
 
 
 @dataclass(slots=True)
@@ -89,11 +46,11 @@ class Offer:
     outside: int = 0
     refused: list[Job] = field(default_factory=list)
     unknown: dict[tuple[str, int], list[Candidate]] = field(default_factory=dict)
-    asked: int = 0  # how many rows had gone when idbd was asked
+    asked: int = 0  # how many rows had come and gone when idbd was asked
 
-    def questions(self) -> list[Job]:
+    def questions(self) -> list[str]:
         """The lines of LOOKUP: what idbd must be asked for."""
-        return [question(candidates[0].url, candidates[0].kind) for candidates in self.unknown.values()]
+        return [candidates[0].question() for candidates in self.unknown.values()]
 
     def text(self) -> str:
         """The counts, as ADD answers them."""
@@ -106,10 +63,10 @@ class Intake:
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
 
-    async def offer(self, lines: Iterable[Job], look_up: LookUp, is_due: bool = False) -> Offer:
+    async def offer(self, lines: Iterable[str], look_up: LookUp, is_due: bool = False) -> Offer:
         """Offer jobs; with `is_due` they are asked for whatever their visits say.
 
-        Raises RetryLater where idbd is away, or where the queue was read again meanwhile.
+        Raises RecordError for what is no line; RetryLater where idbd is away, or the queue was read again meanwhile.
         """
         frontier = self._frontier
         epoch = frontier.epoch
@@ -120,7 +77,7 @@ class Intake:
                 visits = await look_up(questions)
                 if frontier.epoch != epoch:
                     raise RetryLater("the queues were read again meanwhile")
-                self.admit(offer, {(visit.kind, visit.url): visit for visit in visits})
+                self.admit(offer, visits)
         finally:
             if frontier.epoch == epoch:
                 frontier.offers -= 1
@@ -128,89 +85,51 @@ class Intake:
                     frontier.gone.clear()
         return offer
 
-    def sort(self, lines: Iterable[Job], is_due: bool = False) -> Offer:
+    def sort(self, lines: Iterable[str], is_due: bool = False) -> Offer:
         """Sort the lines of an ADD; `unknown` of the offer are those that idbd must be asked for."""
-        offer = Offer(asked=self._frontier.went)
-        for line in lines:
+        frontier = self._frontier
+        offer = Offer(asked=frontier.moves)
+        judge = Judge(frontier)
+        found: list[Candidate] = []
+        for url, site, lead in read(lines):
             try:
-                self._sort(line, offer, is_due)
+                if lead.kind == "robots":
+                    self._errand(judge.normal(url), lead.said, offer)
+                    continue
+                candidate = judge.judge(url, site, lead)
             except (BadURL, Rejected, RecordError) as error:
-                offer.refused.append(jcf.job(URL=line.url[:2000] or None, REASON=str(error)[:500]))
+                offer.refused.append(jcf.job(URL=url[:2000] or None, REASON=str(error)[:500]))
+                continue
+            if candidate is None:
+                offer.outside += 1
+                continue
+            candidate.lead.is_due = is_due
+            found.append(candidate)
+        self._meet(found, offer)
         return offer
 
-    def _sort(self, line: Job, offer: Offer, is_due: bool) -> None:
-        frontier = self._frontier
-        url = normalise(line.url, frontier.settings.scheduler.url_bytes, frontier.settings.urls.options())
-        if line.kind == "robots":
-            self._errand(url, line, offer)
-            return
-        if line.kind not in ("page", "sitemap"):
-            raise Rejected(f"KIND={line.kind[:40]!r} is not known")
-        candidate = self._judge(url, line, is_due)
-        if candidate is None:
-            offer.outside += 1
-            return
-        row = self._row(candidate)
-        if row is not None:
-            self._merge(row, candidate, offer)
-        else:
-            offer.unknown.setdefault((site_of(url), candidate.key), []).append(candidate)
+    def _meet(self, candidates: list[Candidate], offer: Offer) -> None:
+        """Merge candidates into the rows that they have; of the others idbd must be asked."""
+        rows = self._find(candidates)
+        for candidate in candidates:
+            site, key = candidate.site, candidate.key
+            held = rows.get((site, key))
+            if held is None:
+                offer.unknown.setdefault((site, key), []).append(candidate)
+            elif _is_as_good(held, candidate.lead):
+                offer.known += 1
+            else:
+                rows[site, key] = CHANGED
+                row = self._row(candidate)
+                assert row is not None, "a row was found a moment ago"
+                self._merge(row, candidate, offer)
 
-    def _judge(self, url: str, line: Job, is_due: bool) -> Candidate | None:
-        """An offered page, or None where it is outside; a line with a scope is put into the seed table."""
-        frontier = self._frontier
-        depth, hops, prio = self._bounded(line, "DEPTH"), self._bounded(line, "HOPS"), self._bounded(line, "PRIO", 9)
-        is_seed = bool(line.get("SCOPE"))
-        if why := frontier.forbids(url):
-            if is_seed:
-                raise Rejected(why)
-            return None
-        seed = frontier.seeds.put(url, line) if is_seed else frontier.seeds.find(line.get("SEED"))
-        if seed is None:
-            raise Rejected("the job names no known SEED, and has no SCOPE to be one")
-        is_inside = self._leads_inside if line.kind == "sitemap" else self._belongs
-        if hops > frontier.settings.scheduler.redirects or not (is_seed or is_inside(url, seed, depth, hops, line)):
-            return None
-        seed = frontier.seeds.get(seed.id)  # a redirect may have widened it
-        since, changed = (line.get(name) if epoch_of(line.get(name)) else "" for name in ("SINCE", "CHANGED"))
-        key = job_key(line.kind, url)
-        candidate = Candidate(url, key, seed, depth, prio, since, line, is_seed, is_due, changed, line.kind)
-        if not candidate.fits():
-            raise Rejected(f"the job's line has more than {JOB_BYTES} bytes")
-        return candidate
-
-    def _bounded(self, line: Job, name: str, most: int = 1_000_000) -> int:
-        value = line.number(name)
-        if not 0 <= value <= most:
-            raise Rejected(f"{name}={value} is not within 0 and {most}")
-        return value
-
-    def _leads_inside(self, url: str, seed: Seed, level: int, hops: int, line: Job) -> bool:
-        """Whether a page in scope, or a sitemap of its own domain, led to this one, which may lie on any host."""
-        limits, via = self._frontier.settings.scheduler, line.get("VIA")
-        if level > limits.sitemap_levels or seed.left(1) < 0:
-            return False
-        if not via or seed.scope.admits(via if level == 0 and not hops else url):
-            return True
-        return bool(level or hops) and _domain(url) == _domain(via)
-
-    def _belongs(self, url: str, seed: Seed, depth: int, hops: int, line: Job) -> bool:
-        """Is a link in its seed's scope? A seed's redirect may widen the scope, or be taken as one page."""
-        if depth > (self._frontier.settings.scheduler.max_depth if seed.maxdepth is None else seed.maxdepth):
-            return False
-        rule = self._frontier.settings.site_rule(host_of(url)) if self._frontier.settings.site else None
-        if rule is not None and rule.depth is not None and depth > rule.depth:
-            return False
-        if line.get("REQUISITE"):
-            near = seed.scope.admits(url) or _domain(url) == _domain(line.get("VIA") or seed.url)
-            return near and seed.scope.has_requisites
-        if seed.scope.admits(url):
-            return True
-        if depth > 0 or hops == 0:
-            return False
-        if _domain(url) == _domain(seed.url):
-            self._frontier.seeds.widen(seed, seed_rule("host", f"https://{bare_host(host_of(url))}/"))
-        return True
+    def _find(self, candidates: list[Candidate]) -> dict[tuple[str, int], Brief]:
+        """The rows that candidates have, in brief. A site with rows is in memory, so no other is looked for."""
+        by_name = self._frontier.sites.by_name
+        keys = [(site.id, c.key) for c in candidates if (site := by_name.get(c.site)) is not None]
+        by_id = self._frontier.sites.by_id
+        return {(by_id[site].name, key): brief for site, key, brief in self._frontier.rows.find_many(keys)}
 
     def _errand(self, url: str, line: Job, offer: Offer) -> None:
         """A robots job: another site's robots.txt is read here, and that site waits."""
@@ -219,7 +138,7 @@ class Intake:
         origin = front.removesuffix("/")
         if origin.count("/") != 2:
             raise Rejected(f"FOR={front[:200]!r} is no site's front page")
-        if self._bounded(line, "HOPS") > ROBOTS_HOPS:
+        if bounded(line, "HOPS") > ROBOTS_HOPS:
             raise Rejected("robots.txt is redirected too often")
         waiting = frontier.site_named(site_of(front), create=True)
         site = frontier.site_named(site_of(url), create=True)
@@ -236,21 +155,54 @@ class Intake:
 
     # What the queue and the visits say -----------------------------------------------------------------------------
 
-    def admit(self, offer: Offer, visits: dict[tuple[str, str], Job]) -> None:
+    def admit(self, offer: Offer, answers: Iterable[str]) -> None:
         """Queue what is new or due, now that idbd has answered; what it must be asked again stays in `unknown`."""
         frontier = self._frontier
+        visits = _by_url(answers)
         again: dict[tuple[str, int], list[Candidate]] = {}
+        late: list[Candidate] = []
+        fresh: list[Candidate] = []
+        has_moved = frontier.moves != offer.asked
+        now, year = utc_text(frontier.clock.utc()), int(utc_text(frontier.clock.utc())[:4])
         for key, candidates in offer.unknown.items():
-            if self._went_since(key, offer.asked):
+            candidate = candidates[0]
+            if has_moved and self._went_since(key, offer.asked):
                 again[key] = candidates
-                continue
-            for candidate in candidates:
-                row = self._row(candidate)
-                if row is not None:
-                    self._merge(row, candidate, offer)
+            elif has_moved or len(candidates) > 1:
+                late += candidates
+            elif (visit := visits.get((candidate.lead.kind, candidate.url))) is None:
+                if candidate.lead.is_seed or not self._is_trap(candidate.url, year):
+                    fresh.append(candidate)
                 else:
-                    self._admit(candidate, visits.get((candidate.kind, candidate.url)), offer)
-        offer.unknown, offer.asked = again, frontier.went
+                    offer.outside += 1
+            elif _stands(visit, candidate.lead, now):
+                offer.known += 1
+            else:
+                self._admit(candidate, jcf.parse_text(visit), offer)
+        self._queue(fresh, offer)
+        for candidate in late:
+            row = self._row(candidate)
+            if row is not None:
+                self._merge(row, candidate, offer)
+            else:
+                visit = visits.get((candidate.lead.kind, candidate.url))
+                self._admit(candidate, jcf.parse_text(visit) if visit else None, offer)
+        offer.unknown, offer.asked = again, frontier.moves
+
+    def _queue(self, candidates: list[Candidate], offer: Offer) -> None:
+        rows = [
+            (c.site, c.key, c.lead.kind, c.lead.prio, c.lead.depth, c.lead.given.id, c.lead.since, c.text())
+            for c in candidates
+        ]
+        self._frontier.insert_many(rows)
+        offer.new += len(rows)
+
+    def _is_trap(self, url: str, year: int) -> bool:
+        """Whether a new URL belongs to a trap that is full. Most URLs look like none, which is told at once."""
+        frontier = self._frontier
+        if not frontier.same and traps.trap_of(url, year, frontier.settings.traps) is None:
+            return False
+        return bool(frontier.trap(url, is_taken=True))
 
     def _went_since(self, key: tuple[str, int], asked: int) -> bool:
         """Whether a row with this key went after idbd was asked."""
@@ -263,42 +215,43 @@ class Intake:
         return self._frontier.rows.find(site.id, candidate.key) if site is not None else None
 
     def _admit(self, candidate: Candidate, visit: Job | None, offer: Offer) -> None:
-        frontier, seed = self._frontier, candidate.seed
-        if visit is None and not candidate.is_seed and frontier.trap(candidate.url, is_taken=True):
+        frontier, lead = self._frontier, candidate.lead
+        seed = lead.given
+        if visit is None and not lead.is_seed and frontier.trap(candidate.url, is_taken=True):
             offer.outside += 1
             return
-        if visit is None or candidate.is_due or self._is_due(visit, candidate):
+        if visit is None or lead.is_due or self._is_due(visit, lead):
             line = candidate.line()
             if visit is not None and visit.get("RECORD"):
                 line = line.having(**{name: visit.get(name) or None for name in VALIDATORS})
             text = jcf.dump_text(line)
-            depth, since = candidate.depth, candidate.since
-            frontier.insert(candidate.url, candidate.kind, candidate.prio, depth, seed.id, since, text)
+            frontier.insert(candidate.url, lead.kind, lead.prio, lead.depth, seed.id, lead.since, text)
             offer.new += 1
             return
         offer.known += 1
-        if candidate.kind != "page":
+        if lead.kind != "page":
             return
         held = scopes_of(visit.get("SCOPES"))
         has_links = visit.get("RECORD") or visit.get("TO")
-        is_start = candidate.depth == 0 and (visit.get("SEED") != seed.url or visit.number("DEPTH") > 0)
-        is_wider = candidate.left > held.get(str(seed.scope_id), -1.0)
+        is_start = lead.depth == 0 and (visit.get("SEED") != seed.url or visit.number("DEPTH") > 0)
+        is_wider = lead.left > held.get(str(seed.scope_id), -1.0)
         if (has_links and is_wider) or (visit.get("TO") and is_start):
-            frontier.offer_relink(candidate.url, candidate.way, visit.get("TO"))
+            frontier.offer_relink(candidate.url, lead.way, visit.get("TO"))
 
-    def _is_due(self, visit: Job, candidate: Candidate) -> bool:
+    def _is_due(self, visit: Job, lead: Lead) -> bool:
         """Whether a visited URL is asked for again; a sitemap also for a scope in which its URLs were not offered."""
         now, least = self._frontier.clock.utc(), self._frontier.settings.scheduler.sitemap_s
-        if is_due(visit, candidate.since, now) or has_changed(visit, candidate.changed, now, least):
+        if is_due(visit, lead.since, now) or has_changed(visit, lead.changed, now, least):
             return True
-        held = scopes_of(visit.get("SCOPES")).get(str(candidate.seed.scope_id), -1.0)
-        return candidate.kind == "sitemap" and candidate.left > held
+        held = scopes_of(visit.get("SCOPES")).get(str(lead.given.scope_id), -1.0)
+        return lead.kind == "sitemap" and lead.left > held
 
     def _merge(self, row: Row, candidate: Candidate, offer: Offer) -> None:
         """An offered job has a row: the better way to it counts."""
-        frontier, seed = self._frontier, candidate.seed
-        is_newer = epoch_of(candidate.since) > epoch_of(row.since)
-        if row.state == DEAD and (candidate.is_seed or is_newer or self._is_old_sitemap(row)):
+        frontier, lead = self._frontier, candidate.lead
+        seed = lead.given
+        is_newer = epoch_of(lead.since) > epoch_of(row.since)
+        if row.state == DEAD and (lead.is_seed or is_newer or self._is_old_sitemap(row)):
             self._revive(row, candidate)
             offer.new += 1
             return
@@ -306,23 +259,23 @@ class Intake:
         held = frontier.seeds.get(row.seed)
         is_same_scope = held.scope_id == seed.scope_id
         row_left = held.left(1 if row.kind == "sitemap" else row.depth)
-        is_wider = candidate.left > row_left
+        is_wider = lead.left > row_left
         # What a seed redirects to is taken although it lies outside, so depth 0 is more than its hops left.
-        is_start = candidate.depth == 0 and (row.depth > 0 or row.seed != seed.id) and row.kind == "page"
+        is_start = lead.depth == 0 and (row.depth > 0 or row.seed != seed.id) and row.kind == "page"
         if row.state in (LEASED, FETCHED, STORED):
             if is_newer or not is_same_scope or is_wider or is_start:
-                frontier.note_way(row, candidate.way)
+                frontier.note_way(row, lead.way)
             return
         can_pay = held.budget in frontier.seeds.spent and seed.budget not in frontier.seeds.spent
-        is_nearer = candidate.left == row_left and (candidate.depth < row.depth or can_pay)
+        is_nearer = lead.left == row_left and (lead.depth < row.depth or can_pay)
         if is_same_scope and (is_wider or is_nearer):
             self._rewrite(row, candidate)
         elif not is_same_scope or is_start:
-            frontier.note_way(row, candidate.way)
-        if is_newer or candidate.prio < row.prio:
-            since = candidate.since if is_newer else row.since
+            frontier.note_way(row, lead.way)
+        if is_newer or lead.prio < row.prio:
+            since = lead.since if is_newer else row.since
             frontier.rows.change(
-                "UPDATE job SET since = ?, prio = ? WHERE seq = ?", since, min(candidate.prio, row.prio), row.seq
+                "UPDATE job SET since = ?, prio = ? WHERE seq = ?", since, min(lead.prio, row.prio), row.seq
             )
 
     def _is_old_sitemap(self, row: Row) -> bool:
@@ -345,13 +298,13 @@ class Intake:
         frontier = self._frontier
         old = jcf.parse_text(row.line)
         line = candidate.line().having(**{name: old.get(name) or None for name in VALIDATORS})
-        since = max(row.since, candidate.since, key=epoch_of)
-        prio = min(row.prio, candidate.prio)
+        since = max(row.since, candidate.lead.since, key=epoch_of)
+        prio = min(row.prio, candidate.lead.prio)
         frontier.rows.change(
             "UPDATE job SET line = ?, seed = ?, depth = ?, prio = ?, since = ? WHERE seq = ?",
-            jcf.dump_text(line), candidate.seed.id, candidate.depth, prio, since, row.seq,
+            jcf.dump_text(line), candidate.lead.given.id, candidate.lead.depth, prio, since, row.seq,
         )  # fmt: skip
-        if row.seed != candidate.seed.id:
+        if row.seed != candidate.lead.given.id:
             if row.depth == 0:
                 frontier.note_way(row, Way(row.seed, row.depth, row.since, old.number("HOPS")))
             site = frontier.site(row.site)
@@ -359,13 +312,40 @@ class Intake:
             frontier.settle(site)
 
 
-def question(url: str, kind: str = "page") -> Job:
-    """The line of LOOKUP for a URL's visit."""
-    return jcf.job(URL=url, KIND=None if kind == "page" else kind)
+#: Stands for a row that was changed since it was looked up: it must be read again.
+CHANGED = Brief(-1, "", 0, 0, 0, "")
 
 
-def _domain(url: str) -> str:
-    return registrable_domain(host_of(url))
+def _is_as_good(row: Brief, lead: Lead) -> bool:
+    """Whether a live row is known to be at least as near, for the same seed, as one more offer: as nearly all are."""
+    if row.seed != lead.given.id or row.state in (DEAD, CHANGED.state):
+        return False
+    is_newer = bool(lead.since) and epoch_of(lead.since) > epoch_of(row.since)
+    is_page = row.kind == "page" == lead.kind
+    return is_page and lead.depth >= row.depth and lead.prio >= row.prio and not is_newer
+
+
+def _by_url(answers: Iterable[str]) -> dict[tuple[str, str], str]:
+    """The visits by kind and URL."""
+    found = {}
+    for line in answers:
+        match = _VISIT.match(line)
+        if match is not None:
+            found[match[2] or "page", match[1]] = line
+    return found
+
+
+def _stands(visit: str, lead: Lead, now: str) -> bool:
+    """Whether a visit is known, without being read, to be neither due nor of fewer hops left than one more offer."""
+    if lead.since or lead.changed or lead.is_due or lead.depth == 0 or lead.kind != "page":
+        return False
+    match = _STANDING.search(visit)
+    return match is not None and match[1] > now and _covers(match[2], str(lead.given.scope_id), lead.left)
+
+
+@lru_cache(maxsize=1024)
+def _covers(scopes: str, scope: str, left: float) -> bool:
+    return left <= scopes_of(scopes).get(scope, -1.0)
 
 
 def has_changed(visit: Job, changed: str, now: float, least_s: float) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from combine.schedule.database import open_database
 from formats.jcf import VERSION
@@ -46,6 +47,7 @@ CREATE TABLE IF NOT EXISTS job(
     at REAL NOT NULL DEFAULT 0, batch TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '',
     events TEXT NOT NULL DEFAULT '', relinks TEXT NOT NULL DEFAULT '', line TEXT NOT NULL,
     scopes TEXT NOT NULL DEFAULT '', result TEXT NOT NULL DEFAULT '');
+CREATE TEMP TABLE asked(site INTEGER, h INTEGER);
 CREATE UNIQUE INDEX IF NOT EXISTS job_key ON job(site, h);
 CREATE INDEX IF NOT EXISTS job_ready ON job(site, prio, depth, seq) WHERE state = 0 AND kind <> 'relink';
 CREATE INDEX IF NOT EXISTS job_relink ON job(seq) WHERE state = 0 AND kind = 'relink';
@@ -65,6 +67,17 @@ _COLUMNS = (
 
 
 _BEGIN = f'{VERSION} URL="'
+
+
+class Brief(NamedTuple):
+    """What tells whether a row need be looked at more closely."""
+
+    state: int
+    kind: str
+    prio: int
+    depth: int
+    seed: int
+    since: str
 
 
 @dataclass(slots=True)
@@ -158,6 +171,19 @@ class Rows:
         """The row with a key."""
         return self._one("site = ? AND h = ?", site, h)
 
+    def find_many(self, keys: list[tuple[int, int]]) -> list[tuple[int, int, Brief]]:
+        """Of these keys, each a site and a hash, those that have a row, and their rows in brief."""
+        if not keys:
+            return []
+        self.begin()
+        self.db.execute("DELETE FROM asked")
+        self.db.executemany("INSERT INTO asked VALUES (?, ?)", keys)
+        rows = self.db.execute(
+            "SELECT job.site, job.h, state, kind, prio, depth, seed, since FROM asked CROSS JOIN job"
+            " ON job.site = asked.site AND job.h = asked.h"
+        )
+        return [(site, h, Brief(*brief)) for site, h, *brief in rows.fetchall()]
+
     def fetched_as(self, fetch: int) -> Row | None:
         """The row whose latest fetch number this is; None fences a late message out."""
         return self._one("fetch = ? AND fetch > 0", fetch) if fetch > 0 else None
@@ -173,6 +199,20 @@ class Rows:
         self.begin()
         statement = "INSERT INTO job(site, h, state, kind, prio, depth, seed, since, line) VALUES (?,?,0,?,?,?,?,?,?)"
         return int(self.db.execute(statement, (site, h, kind, prio, depth, seed, since, line)).lastrowid or 0)
+
+    def insert_many(self, rows: list[tuple[object, ...]]) -> None:
+        """Queue new jobs: site, hash, kind, priority, depth, seed, since and line of each."""
+        self.begin()
+        statement = "INSERT INTO job(site, h, state, kind, prio, depth, seed, since, line) VALUES (?,?,0,?,?,?,?,?,?)"
+        self.db.executemany(statement, rows)
+
+    def insert_sites(self, names: list[str]) -> range:
+        """New sites; gives their numbers."""
+        self.begin()
+        (last,) = self.db.execute("SELECT coalesce(max(id), 0) FROM site").fetchone()
+        numbers = range(last + 1, last + 1 + len(names))
+        self.db.executemany("INSERT INTO site(id, name) VALUES (?, ?)", zip(numbers, names, strict=True))
+        return numbers
 
     def insert_site(self, name: str) -> int:
         """A new site; gives its number."""

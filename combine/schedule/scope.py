@@ -71,6 +71,11 @@ class Scope:
         return any(rule.admits(url, host) for rule in self.rules)
 
     @property
+    def is_by_host(self) -> bool:
+        """Whether only its host says if a URL belongs."""
+        return not any(rule.kind == "under" or rule.include or rule.exclude for rule in self.rules)
+
+    @property
     def has_requisites(self) -> bool:
         """Whether what its pages are made of belongs, too."""
         return REQUISITES in self.rules

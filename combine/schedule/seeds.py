@@ -48,6 +48,7 @@ class Seeds:
         self._by_id: dict[int, Seed] = {}
         self.spent: set[str] = set()
         self.is_refilled = False
+        self.version = 0  # counts what was written: a seed read before may be another by now
         self.reload()
 
     def reload(self) -> None:
@@ -143,6 +144,7 @@ class Seeds:
 
     def _write(self, url: str, scope: Scope, maxdepth: int | None, tag: str, delay: str, budget: str) -> None:
         text = scope.dump()
+        self.version += 1
         self._rows.change("INSERT OR IGNORE INTO scope(text) VALUES (?)", text)
         (scope_id,) = self._rows.db.execute("SELECT id FROM scope WHERE text = ?", (text,)).fetchone()
         self._rows.change(

@@ -9,8 +9,9 @@ site's known pages that turned bad, each once a day.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -18,16 +19,10 @@ from combine.config import Settings
 from combine.schedule.clock import epoch_of, utc_text
 from combine.schedule.database import open_database
 from combine.schedule.politeness import DAY_S
-from combine.schedule.revisit import interval, next_due
+from combine.schedule.visit import merged, merged_scopes
 from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
-
-#: Outcomes kept in a visit, newest last.
-EVENTS = 8
-
-#: Pairs of scope and hops left kept in a visit. More overlapping scopes than this on one page no longer relink it.
-SCOPES = 16
 
 #: Share and number of a site's pages that may turn bad within a day before removals are held.
 HOLD_SHARE, HOLD_LEAST = 0.30, 20
@@ -38,8 +33,6 @@ AHEAD_S = 60.0
 #: Outcomes that end in a removal when they last.
 TURNED = frozenset({"gone", "refused", "denied", "redirect"})
 
-_VALIDATORS = ("FTIME", "ETAG", "LMOD", "TYP", "DIGEST")
-
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, records INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS visit(site INTEGER, h INTEGER, due INTEGER, record INTEGER, line TEXT, PRIMARY KEY(site, h))
@@ -49,8 +42,13 @@ CREATE TABLE IF NOT EXISTS digest(digest BLOB, site INTEGER, h INTEGER, PRIMARY 
 CREATE TABLE IF NOT EXISTS turned(site INTEGER, day INTEGER, h INTEGER, PRIMARY KEY(site, day, h)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS held(site INTEGER, h INTEGER, PRIMARY KEY(site, h)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS count(name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TEMP TABLE asked(n INTEGER PRIMARY KEY, site INTEGER, h INTEGER);
 INSERT OR IGNORE INTO count VALUES ('urls', 0), ('records', 0);
 """
+
+
+_QUESTION = re.compile(r'JCF/0\.0 URL="(https?://([^/?"]+)[^"]*)"(?: KIND="([a-z]+)")? *')
+_LAST = re.compile(' LAST="([^"]*)"')
 
 
 def url_key(url: str, kind: str = "page") -> int:
@@ -100,14 +98,56 @@ class Visits:
         counts["sites"] = self._db.execute("SELECT count(*) FROM site").fetchone()[0]
         return counts
 
-    def lookup(self, urls: Iterable[str], now: float, kind: str = "page") -> Iterator[Job]:
-        """The visits of those URLs that have one; `now` is the epoch time. A visit in the future counts as now."""
-        for url in urls:
-            visit = self._get(url, kind)
-            if visit is not None and visit.get("LAST") > utc_text(now + AHEAD_S):
-                visit = self._put_back(visit, now)
-            if visit is not None:
-                yield visit
+    def lookup(self, questions: Iterable[str], now: float) -> list[str]:
+        """The visits of those URLs that have one: lines for lines `URL [KIND]`, in no order.
+
+        `now` is the epoch time. A visit in the future counts as now. Raises RecordError for what is no line.
+        """
+        keys, heads = self._keys(questions)
+        if not keys:
+            return []
+        rows = self._join(keys)
+        # Of two URLs with one hash only one has its visit here, which begins with it.
+        lines = [line for n, line in rows if line.startswith(heads[n])]
+        latest = utc_text(now + AHEAD_S)
+        if max(_LAST.findall("\n".join(lines)), default="") > latest:
+            visits = map(jcf.parse_text, lines)
+            return [
+                jcf.dump_text(self._put_back(visit, now) if visit.get("LAST") > latest else visit) for visit in visits
+            ]
+        return lines
+
+    def _join(self, keys: list[tuple[int, int, int]]) -> list[tuple[int, str]]:
+        """The lines of the visits with keys, in one statement: in a transaction, or each key would be one."""
+        is_inside = self._db.in_transaction
+        self._begin()
+        self._db.execute("DELETE FROM asked")
+        self._db.executemany("INSERT INTO asked VALUES (?, ?, ?)", keys)
+        rows = self._db.execute(
+            "SELECT n, line FROM asked CROSS JOIN visit ON visit.site = asked.site AND visit.h = asked.h"
+        ).fetchall()
+        if not is_inside:
+            self._db.execute("COMMIT")
+        return rows
+
+    def _keys(self, questions: Iterable[str]) -> tuple[list[tuple[int, int, int]], list[str]]:
+        """The keys to look for, by the numbers of the beginnings that their visits have."""
+        keys: list[tuple[int, int, int]] = []
+        heads: list[str] = []
+        for line in questions:
+            match = _QUESTION.fullmatch(line)
+            if match is None:
+                job = jcf.parse_text(line)
+                url, kind, name = job.url, job.kind, site_of(job.url)
+            else:
+                url, name, kind = match[1], match[2], match[3] or "page"
+                if ":" in name:
+                    name = site_of(url)
+            site = self._sites.get(name) or self._site(name, create=False)
+            if site:
+                keys.append((len(heads), site, url_key(url, kind)))
+                heads.append(f'{jcf.VERSION} URL="{url}" {"OUTCOME" if kind == "page" else "KIND"}="')
+        return keys, heads
 
     def remember(self, news: Iterable[Job], now: float) -> None:
         """Merge what came of requests into the visits; `now` is the epoch time."""
@@ -280,76 +320,3 @@ def _digest(text: str) -> bytes:
         return bytes.fromhex(text)
     except ValueError:
         return text.encode()
-
-
-def merged(old: Job | None, news: Job, now: float, settings: Settings) -> Job:
-    """The visit after one more request: what the news say, and what stays of the old one. News may come twice."""
-    outcome = news.get("OUTCOME")
-    last = news.get("LAST") or utc_text(now)
-    if old is not None and (old.get("LAST"), old.get("OUTCOME")) == (last, outcome):
-        return old.having(SCOPES=merged_scopes(old.get("SCOPES"), news.get("SCOPES")) or None)
-    event = " ".join((last, outcome, news.get("STATUS") or "-", news.get("REASON"))).strip().replace(";", ",")
-    earlier = [known.get("EVENTS") for known in (old, news) if known is not None and known.get("EVENTS")]
-    events = [*";".join(earlier).split(";"), event] if earlier else [event]
-    has_record = news.get("RECORD") == "1"
-    if outcome == "not-modified" and old is not None:
-        has_record = bool(old.get("RECORD"))
-    visit: dict[str, str | None] = {
-        "URL": news.url,
-        "KIND": news.get("KIND"),
-        "OUTCOME": outcome,
-        "STATUS": news.get("STATUS"),
-        "REASON": news.get("REASON"),
-        "LAST": last,
-        "DUE": utc_text(next_due(old, news, now, settings)),
-        "EVERY": f"{interval(old, news, settings):.0f}" if settings.scheduler.revisit == "adaptive" else "",
-        "TO": news.get("TO"),
-        "RECORD": "1" if has_record else "",
-        "SEED": news.get("SEED") or (old.get("SEED") if old else ""),
-        "DEPTH": news.get("DEPTH") or (old.get("DEPTH") if old else ""),
-        "SCOPES": merged_scopes(old.get("SCOPES") if old else "", news.get("SCOPES")),
-        "EVENTS": ";".join(events[-EVENTS:]),
-        "GONE": gone_since(old, news, last),
-    }
-    if has_record:
-        source = news if outcome == "ok" else old
-        visit |= {name: source.get(name) for name in _VALIDATORS} if source else {}
-    return Job({name: value for name, value in visit.items() if value})
-
-
-def gone_since(old: Job | None, news: Job, last: str) -> str:
-    """Since when a page has been gone, "" where it is not."""
-    if news.get("OUTCOME") != "gone":
-        return ""
-    return (old.get("GONE") if old else "") or last
-
-
-def scopes_of(text: str) -> dict[str, float]:
-    """The map of scope number to hops left from its text `3:1 7:*`."""
-    pairs = (pair.partition(":") for pair in text.split())
-    return {
-        scope: float("inf") if left == "*" else float(left) for scope, _, left in pairs if left == "*" or left.isdigit()
-    }
-
-
-def scopes_text(scopes: dict[str, float]) -> str:
-    """The text of a map of scope number to hops left."""
-    return " ".join(f"{scope}:{'*' if left == float('inf') else int(left)}" for scope, left in scopes.items())
-
-
-def is_more(new: str, old: str) -> bool:
-    """Whether one map has a scope, or more hops left in one, that the other has not."""
-    if new == old:
-        return False
-    held = scopes_of(old)
-    return any(left > held.get(scope, -1.0) for scope, left in scopes_of(new).items())
-
-
-def merged_scopes(old: str, new: str) -> str:
-    """Both maps, with the more hops left where both know a scope."""
-    if old == new or not new:
-        return old
-    scopes = scopes_of(old)
-    for scope, left in scopes_of(new).items():
-        scopes[scope] = max(left, scopes.get(scope, -1.0))
-    return scopes_text(dict(list(scopes.items())[-SCOPES:]))

@@ -118,8 +118,8 @@ class Cabin:
     def _read(self) -> int:
         frontier = self.world.frontier
         if not frontier.offers:
-            frontier.went = 0
-        state = (self._tables.dump(), (frontier.offers, frontier.went, tuple(sorted(frontier.gone.items()))))
+            frontier.moves = 0
+        state = (self._tables.dump(), (frontier.offers, frontier.moves, tuple(sorted(frontier.gone.items()))))
         number = self._states.get(state)
         if number is None:
             self.world.check()
@@ -133,7 +133,7 @@ class Cabin:
         frontier = self.world.frontier
         self.clock.boot_id = frontier.rows.meta("boot")
         frontier.load()
-        frontier.offers, frontier.went, frontier.gone = offers, went, dict(gone)
+        frontier.offers, frontier.moves, frontier.gone = offers, went, dict(gone)
         self.world.resolve()
 
     def _run(self, number: int, words: tuple[Any, ...], step: Callable[[], Any]) -> tuple[int, Any]:
@@ -299,7 +299,7 @@ class Cabin:
 
         def step() -> int:
             self.clock.shift = utc - NOW
-            offer = self.world.intake.sort([jcf.parse_text(line) for line in lines])
+            offer = self.world.intake.sort(lines)
             assert [] == offer.refused
             if not offer.unknown:
                 return -1
@@ -314,7 +314,7 @@ class Cabin:
         def step() -> int:
             self.clock.shift = utc - NOW
             held = copy.deepcopy(self._offer_of[offer])
-            self.world.intake.admit(held, {(visit.kind, visit.url): visit for visit in map(jcf.parse_text, visits)})
+            self.world.intake.admit(held, visits)
             if held.unknown:
                 return self._keep(held)
             self._close_offer()
@@ -343,7 +343,7 @@ class Cabin:
 
     def questions(self, offer: int) -> Answer:
         """The lines of LOOKUP."""
-        return tuple(jcf.dump_text(line) for line in self._offer_of[offer].questions())
+        return tuple(self._offer_of[offer].questions())
 
     # What idbd is told -------------------------------------------------------------------------------------------
 
@@ -398,8 +398,7 @@ class Idb:
         if words not in self._memory:
             self._put_back(number)
             self._world.clock.shift = utc - NOW
-            visits = at_once(self._world.look_up([jcf.parse_text(line) for line in questions]))
-            self._memory[words] = tuple(jcf.dump_text(visit) for visit in visits)
+            self._memory[words] = tuple(at_once(self._world.look_up(list(questions))))
         found: Answer = self._memory[words]
         return found
 

@@ -99,8 +99,8 @@ class Room:
             raise OSError(5, "Input/output error")
         return self.sentence
 
-    async def offer(self, lines: list[Job], is_due: bool) -> None:
-        self.offered.append(([line.url for line in lines], is_due))
+    async def offer(self, lines: list[str], is_due: bool) -> None:
+        self.offered.append(([jcf.parse_text(line).url for line in lines], is_due))
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let all others work until something holds."""

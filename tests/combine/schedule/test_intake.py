@@ -11,7 +11,8 @@ from combine.config import Urls
 from combine.errors import RetryLater
 from combine.schedule.clock import utc_text
 from combine.schedule.exclusions import read_exclusions
-from combine.schedule.intake import JOB_BYTES, ROBOTS_HOPS, is_due
+from combine.schedule.intake import ROBOTS_HOPS, is_due
+from combine.schedule.offered import JOB_BYTES
 from combine.schedule.politeness import DAY_S
 from formats import jcf
 from formats.jcf import LINE_BYTES, Job
@@ -29,6 +30,10 @@ def world() -> World:
 
 def link(url: str, depth: int = 1, seed: str = URL, **params: Any) -> Job:
     return jcf.job(**{"URL": url, "SEED": seed, "DEPTH": depth, **params})
+
+
+def texts(*lines: Job) -> list[str]:
+    return [jcf.dump_text(line) for line in lines]
 
 
 def job_of(world: World, url: str) -> Job:
@@ -270,26 +275,26 @@ def test_whatever_the_visit_says_if_it_is_told_so(world: World) -> None:
 
 
 def test_a_row_that_came_while_idbd_was_asked_is_merged(world: World) -> None:
-    async def look_up(questions: list[Job]) -> list[Job]:
+    async def look_up(questions: list[str]) -> list[str]:
         world.add(link("http://a.example/1", 1))
         return []
 
-    offer = at_once(world.intake.offer([link("http://a.example/1", 2)], look_up))
+    offer = at_once(world.intake.offer(texts(link("http://a.example/1", 2)), look_up))
     assert "new=0 known=1 outside=0 refused=0" == offer.text()
 
 
 def test_a_row_that_went_while_idbd_was_asked_is_asked_for_again(world: World) -> None:
     asked: list[list[str]] = []
 
-    async def look_up(questions: list[Job]) -> list[Job]:
-        asked.append([line.url for line in questions])
+    async def look_up(questions: list[str]) -> list[str]:
+        asked.append([jcf.parse_text(line).url for line in questions])
         before = await world.look_up(questions)
         if len(asked) == 1:
             world.add(link("http://a.example/1", 1))
             world.fetch("http://a.example/1")
         return before
 
-    offer = at_once(world.intake.offer([link("http://a.example/1", 2), link("http://a.example/2")], look_up))
+    offer = at_once(world.intake.offer(texts(link("http://a.example/1", 2), link("http://a.example/2")), look_up))
     assert [["http://a.example/1", "http://a.example/2"], ["http://a.example/1"]] == asked
     assert "new=1 known=1 outside=0 refused=0" == offer.text()
     assert ({}, 0) == (world.frontier.gone, world.frontier.offers)
@@ -302,33 +307,33 @@ def test_a_forced_page_that_was_fetched_meanwhile_is_not_fetched_again(world: Wo
     world.clock.sleep(10)
     forced = link(URL, 0, SINCE=since)
 
-    async def look_up(questions: list[Job]) -> list[Job]:
+    async def look_up(questions: list[str]) -> list[str]:
         before = await world.look_up(questions)
         if world.visit(URL).get("LAST") < since:
             world.add(forced)
             world.fetch(URL, LAST=utc_text(world.clock.utc()))
         return before
 
-    assert 0 == at_once(world.intake.offer([forced], look_up)).new
+    assert 0 == at_once(world.intake.offer(texts(forced), look_up)).new
 
 
 def test_after_a_crash_an_offer_is_to_come_again(world: World) -> None:
-    async def look_up(questions: list[Job]) -> list[Job]:
+    async def look_up(questions: list[str]) -> list[str]:
         world.crash()
         return []
 
     with pytest.raises(RetryLater, match="read again"):
-        at_once(world.intake.offer([link("http://a.example/1")], look_up))
+        at_once(world.intake.offer(texts(link("http://a.example/1")), look_up))
     assert 0 == world.frontier.offers
     assert 1 == world.add(link("http://a.example/1")).new
 
 
 def test_where_idbd_is_away_nothing_is_lost_or_left_behind(world: World) -> None:
-    async def look_up(questions: list[Job]) -> list[Job]:
+    async def look_up(questions: list[str]) -> list[str]:
         raise RetryLater("idbd is away")
 
     with pytest.raises(RetryLater):
-        at_once(world.intake.offer([link("http://a.example/1")], look_up))
+        at_once(world.intake.offer(texts(link("http://a.example/1")), look_up))
     assert 0 == world.frontier.offers
     assert 1 == world.add(link("http://a.example/1")).new
 

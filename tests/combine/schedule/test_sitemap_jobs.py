@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from combine.schedule.clock import utc_text
-from combine.schedule.intake import question
+from combine.schedule.offered import question
 from formats import jcf
 from formats.jcf import Job
 from tests.combine.schedule.world import NOON, World
@@ -142,7 +142,7 @@ def test_in_a_standing_harvest_it_is_due_again_as_a_sitemap(world: World) -> Non
     world.clock.sleep(DAY_S + 1)
     (visit,) = world.visits.due(world.clock.utc(), 10)
     assert (MAP, "sitemap", SEED, "0") == (visit.url, visit.kind, visit.get("SEED"), visit.get("DEPTH"))
-    again = question(visit.url, visit.kind).having(SEED=visit.get("SEED"), DEPTH=visit.get("DEPTH"))
+    again = jcf.parse_text(question(visit.url, visit.kind)).having(SEED=visit.get("SEED"), DEPTH=visit.get("DEPTH"))
     assert 1 == world.add(again).new
     assert "sitemap" == world.fetch(MAP).kind
 

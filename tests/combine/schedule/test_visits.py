@@ -8,18 +8,11 @@ import pytest
 from combine.config import Settings
 from combine.errors import ConfigError
 from combine.schedule.clock import epoch_of, utc_text
+from combine.schedule.offered import question
 from combine.schedule.politeness import DAY_S
 from combine.schedule.revisit import next_due
-from combine.schedule.visits import (
-    EVENTS,
-    SCOPES,
-    Visits,
-    is_more,
-    merged,
-    merged_scopes,
-    scopes_of,
-    scopes_text,
-)
+from combine.schedule.visit import EVENTS, SCOPES, is_more, merged, merged_scopes, scopes_of, scopes_text
+from combine.schedule.visits import Visits
 from formats import jcf
 from formats.jcf import Job
 from tests.combine.schedule.world import NOON
@@ -42,7 +35,7 @@ def news(url: str = URL, outcome: str = "ok", at: float = NOON, **params: str | 
 
 
 def look(visits: Visits, url: str = URL, now: float = NOON) -> Job:
-    return next(iter(visits.lookup([url], now)), jcf.job())
+    return next(map(jcf.parse_text, visits.lookup([question(url)], now)), jcf.job())
 
 
 OK = news(STATUS=200, FTIME="t", ETAG='"e"', LMOD="l", TYP="text/html", DIGEST=DIGEST, SEED=URL, DEPTH=1, SCOPES="1:2")
@@ -145,8 +138,8 @@ def test_scopes_are_bounded() -> None:
 def test_what_is_remembered_is_found(visits: Visits) -> None:
     visits.remember([OK, news("http://a.example/2", "gone"), news("http://b.example/")], NOON)
     visits.commit()
-    found = list(visits.lookup([URL, "http://unknown.example/", "http://a.example/2"], NOON))
-    assert [URL, "http://a.example/2"] == [visit.url for visit in found]
+    asked = [question(url) for url in (URL, "http://unknown.example/", "http://a.example/2", "http://a.example/3")]
+    assert [URL, "http://a.example/2"] == [jcf.parse_text(visit).url for visit in visits.lookup(asked, NOON)]
     assert {"urls": 3, "records": 2, "sites": 2, "held": 0} == visits.counts()
 
 

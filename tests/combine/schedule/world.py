@@ -18,6 +18,7 @@ from combine.config import Agent, Settings
 from combine.schedule.frontier import Frontier
 from combine.schedule.intake import Intake, Offer
 from combine.schedule.leases import Holder
+from combine.schedule.offered import question
 from combine.schedule.rows import STATE_NAMES, Row, Rows, job_key
 from combine.schedule.sites import LEASED, STATES, Site
 from combine.schedule.visits import Visits
@@ -131,14 +132,13 @@ class World:
         self.frontier.load()
         self.check()
 
-    async def look_up(self, questions: list[Job]) -> list[Job]:
+    async def look_up(self, questions: list[str]) -> list[str]:
         """LOOKUP, in idbd's time."""
-        now = self.clock.utc()
-        return [visit for line in questions for visit in self.visits.lookup([line.url], now, line.kind)]
+        return self.visits.lookup(questions, self.clock.utc())
 
     def add(self, *lines: Job, is_due: bool = False) -> Offer:
         """ADD, with idbd asked in between."""
-        offer = at_once(self.intake.offer(lines, self.look_up, is_due))
+        offer = at_once(self.intake.offer(map(jcf.dump_text, lines), self.look_up, is_due))
         self.frontier.tick()
         self.commit()
         return offer
@@ -242,7 +242,7 @@ class World:
 
     def visit(self, url: str) -> Job:
         """What idbd knows of a URL."""
-        return next(iter(self.visits.lookup([url], self.clock.utc())), jcf.job())
+        return next(map(jcf.parse_text, self.visits.lookup([question(url)], self.clock.utc())), jcf.job())
 
     def check(self) -> None:
         """The invariants: each site in one set, counts as on disk, leases as on disk."""
