@@ -40,10 +40,10 @@ class Reservations:
         if not self._signals:
             return ""
         signals = ", ".join(f"{count:,} by {name}" for name, count in self._signals.most_common())
-        pages = counted(self._signals.total(), "page")
-        if self._are_included:
-            return f"{pages} reserved from the purpose {self._purpose} ({signals}) are in, because {because}"
-        return f"{pages} reserved from the purpose {self._purpose} ({signals}) are left out"
+        total = self._signals.total()
+        pages = f"{counted(total, 'page')} reserved from the purpose {self._purpose} ({signals})"
+        pages += " is" if total == 1 else " are"
+        return f"{pages} in, because {because}" if self._are_included else f"{pages} left out"
 
 
 _WRITERS = {"jsonl": exports.jsonl, "csv": exports.csv}

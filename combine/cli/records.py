@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from combine import urls
-from combine.cli.screen import put, put_bytes, put_json, say
+from combine.cli.screen import counted, put, put_bytes, put_json, say
 from combine.cli.seeds import parse
 from combine.cli.session import Session, command
 from combine.errors import EXIT_FINDING, CombineError, RecordError
@@ -87,7 +87,7 @@ def list_command(session: Session, site: str) -> int:
     if session.json:
         put_json(rows)
     if damaged:
-        say(f"combine: {damaged} of the records hold no URL: they are damaged")
+        say(f"combine: {counted(damaged, 'damaged record')} without a URL")
     return EXIT_FINDING if damaged else 0
 
 

@@ -176,7 +176,9 @@ def _queue_reason(frontier: Frontier, row: Row, site: Site, now: float) -> str:
     if site.state == BLOCKED:
         return f"its site rests for {site.blocked - now:.0f} s: {site.reason}"
     if site.state == UNRESOLVED:
-        return f"the address of {site.host} is being looked up"
+        if site.resolving:
+            return f"the address of {site.host} is being looked up"
+        return f"the address of {site.host} is looked up as soon as a harvester asks for jobs"
     if site.state == WAITING:
         return f"its site may be asked again in {site.next - now:.1f} s"
     return "it waits for its turn"

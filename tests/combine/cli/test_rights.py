@@ -30,7 +30,7 @@ def three(put: Put) -> None:
     [
         ("search", (), {FREE, TDM, NOAI}, ""),
         ("archive", (), {FREE, TDM, NOAI}, ""),
-        ("research", (), {FREE, NOAI}, "1 page reserved from the purpose research (1 by tdm-reservation) are left out"),
+        ("research", (), {FREE, NOAI}, "1 page reserved from the purpose research (1 by tdm-reservation) is left out"),
         ("ai", (), {FREE}, "2 pages reserved from the purpose ai"),
         ("ai", ("--include-reserved", "--because", "we asked"), {FREE, TDM, NOAI}, "are in, because we asked"),
     ],
@@ -53,7 +53,7 @@ def test_reserved_pages_need_a_reason(combine: Run) -> None:
 def test_an_unknown_purpose_is_refused(combine: Run) -> None:
     result = combine("export", "--set", "rights.purpose=profit")
     assert 78 == result.exit_code
-    assert 'rights.purpose is "search" or "archive" or "research" or "ai"' in result.stderr
+    assert 'rights.purpose is "search", "archive", "research" or "ai"' in result.stderr
 
 
 def test_the_page_for_the_people_of_a_site(combine: Run) -> None:

@@ -222,6 +222,13 @@ def unresolved(world: World) -> None:
     pass
 
 
+def resolving(world: World) -> None:
+    unresolved(world)
+    site = world.frontier.site_named("a.example")
+    assert site is not None
+    site.resolving = True
+
+
 def retries(world: World) -> None:
     world.done(world.take()[0], "failed", REASON="status", STATUS=500, AFTER=500)
 
@@ -236,7 +243,8 @@ def held(world: World) -> None:
     ("make", "state", "reason"),
     [
         (due, "queued", "it waits for its turn"),
-        (unresolved, "queued", "the address of a.example is being looked up"),
+        (unresolved, "queued", "the address of a.example is looked up as soon as a harvester asks for jobs"),
+        (resolving, "queued", "the address of a.example is being looked up"),
         (held, "queued", "its site may be asked again in 60.0 s"),
         (leased, "leased", "a harvester has it"),
         (fetched, "fetched", "it was fetched, and a parser is to store it"),
