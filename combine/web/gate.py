@@ -50,7 +50,7 @@ class Permission:
     changed: bool = False
     redirect: tuple[str, int] | None = None  # URL on another site, hops so far
     reason: str = ""  # of `closed`: what came instead of the file
-    detail: str = ""  # of `closed`: what is wrong with a certificate, and how to accept it
+    detail: str = ""  # of `closed`: what failed, in a sentence
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ class RobotsKeeper:
             retry_s=max(known.verdict.until - self._clock(), 1.0) if state == "closed" else 0.0,
             changed=changed,
             reason=_fault(answer) if answer is not None and state == "closed" else "",
-            detail=answer.detail if answer is not None and answer.reason == "tls" and state == "closed" else "",
+            detail=answer.detail if answer is not None and not answer.status and state == "closed" else "",
         )
 
     async def _follow(self, job: Job, hops: int, address: str, ask: Ask) -> tuple[Answer | tuple[str, int], int]:

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, TextIO
 from urllib.parse import unquote
 
-from tests.site.behaviours import BEHAVIOURS, Request, answer
+from tests.site.behaviours import BEHAVIOURS, PAGE, Request, answer
 from tests.site.wild import WILD
 
 
@@ -99,7 +99,11 @@ class Server:
             writer.close()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = await reader.readuntil(b"\r\n\r\n")
+        first = await reader.readexactly(1)
+        if first == b"\x16":  # a greeting of TLS, where none is spoken
+            writer.write(answer(400, PAGE, "Connection: close"))
+            return False
+        head = first + await reader.readuntil(b"\r\n\r\n")
         start = _boottime()
         request = _request(head, reader.read)
         status, keep = 0, False

@@ -65,7 +65,7 @@ class Web:
             text=True,
         )
         assert self.process.stdout is not None
-        self.address = self.process.stdout.readline().split()[-1].removeprefix("http://").rstrip("/")
+        self.address = self.process.stdout.readline().split()[-1].partition("://")[2].rstrip("/")
 
     def url(self, path: str = "/") -> str:
         """The URL of a path."""

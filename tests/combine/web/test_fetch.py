@@ -2,10 +2,8 @@ import asyncio
 import base64
 import hashlib
 import os
-import shutil
 import socket
 import ssl
-import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from combine.web.addresses import Allowed
 from combine.web.fetch import Fetched, Fetcher, outcome_of
 from formats import hrf
 from formats.jcf import Job, job
+from tests.site import certificates
 from tests.site.behaviours import PAGE
 from tests.site.server import Server
 
@@ -446,50 +445,11 @@ def test_job_lines_go_into_the_harvest_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with two certificates, each its own authority: a good one and one that has expired."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two certificates with their keys, each its own authority: a good one and one that has expired."""
     place = tmp_path_factory.mktemp("certificates")
-    (place / "index").touch()
-    (place / "serial").write_text("01\n")
-    (place / "ca.cnf").write_text(CA)
-    request = (
-        "openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=a.example -keyout key.pem"
-    )
-    commands = [f"{request} -out request.pem"]
-    for name, start, end in (
-        ("good", "20200101000000Z", "20991231000000Z"),
-        ("expired", "20200101000000Z", "20200102000000Z"),
-    ):
-        period = f"-startdate {start} -enddate {end}"
-        commands.append(f"openssl ca -config ca.cnf -batch -selfsign -notext -in request.pem {period} -out {name}.pem")
-    for command in commands:
-        subprocess.run(command.split(), check=True, capture_output=True, cwd=place)
-    return place
-
-
-CA = """
-[ca]
-default_ca = own
-[own]
-database = index
-serial = serial
-new_certs_dir = .
-private_key = key.pem
-default_md = sha256
-policy = any
-x509_extensions = server
-unique_subject = no
-[any]
-commonName = supplied
-[server]
-subjectAltName = DNS:a.example
-basicConstraints = critical,CA:TRUE
-[req]
-distinguished_name = name
-[name]
-"""
+    periods = {"good": certificates.GOOD, "expired": certificates.EXPIRED}
+    return {name: certificates.make(place, "a.example", period) for name, period in periods.items()}
 
 
 @pytest.mark.parametrize(
@@ -511,14 +471,14 @@ def test_tls_is_verified(
     accepted: bool,
     fault: str,
     tmp_path: Path,
-    certificates: Path,
+    pairs: dict[str, Path],
     monkeypatch: Any,
 ) -> None:
-    pair = certificates / f"{name}.pem"
+    pair = pairs[name]
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(pair))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pair, certificates / "key.pem")
+    context.load_cert_chain(pair)
     rule = SiteRule(match=".example", tls="accept", because="it is ours")
     settings = replace(SETTINGS, site=(rule,)) if accepted else SETTINGS
 
