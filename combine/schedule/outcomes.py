@@ -14,7 +14,7 @@ from combine.errors import Rejected
 from combine.schedule import politeness
 from combine.schedule.board import ROBOTS_ELSEWHERE, with_event
 from combine.schedule.leases import Leases
-from combine.schedule.line import PROBE_S
+from combine.schedule.line import GOOD, NEW, PROBE_S, SILENT
 from combine.schedule.rows import DEFERRED, FETCHED, LEASED, QUEUED, Row, job_key
 from combine.schedule.sites import UNRESOLVED, Site
 from combine.urls import site_of
@@ -117,9 +117,10 @@ class Outcomes(Leases):
             return
         if outcome == "denied":  # nobody was asked
             return
+        failed = outcome == "failed" and line.get("REASON") in politeness.LINE_FAILURES
+        self.line.note(site.id, failed, now, _known(site))
         site.requests += max(line.number("ASKED"), 1)
         site.bytes += line.number("SIZE")
-        self.line.note(site.id, outcome == "failed" and line.get("REASON") in politeness.LINE_FAILURES, now)
         listed = self.is_listed(site.host, site.address)
         if politeness.is_auto(self.settings, site.asked, listed):
             old = self.settings.politeness.auto_start_s if site.auto is None else site.auto
@@ -232,7 +233,7 @@ class Outcomes(Leases):
                 for row in rows:
                     self.die(row, reason)
             return
-        self.line.note(site.id, True, now)
+        self.line.note(site.id, True, now, _known(site))
         rows = self._ready(site, 1)
         if rows:
             self.fail(rows[0], jcf.job(OUTCOME="failed", REASON="dns"))
@@ -243,3 +244,8 @@ class Outcomes(Leases):
         self.block(site, wait, reason)
         if site.id in self.sites.by_id:
             self.settle(site)
+
+
+def _known(site: Site) -> str:
+    """What is known of a site before a try, as far as its row says it, which outlives the process."""
+    return SILENT if site.failures else GOOD if site.bytes else NEW
