@@ -17,10 +17,15 @@ _REFRESH = re.compile(
 _REFRESH_URL = re.compile(r"""[Uu][Rr][Ll][\t\n\f\r ]*=[\t\n\f\r ]*(.*)""", re.DOTALL)
 _LINE_ENDS = dict.fromkeys(map(ord, "\t\n\r"))
 _CANDIDATE = re.compile(r"[\t\n\f\r ,]*([^\t\n\f\r ]+)([^,(]*(?:\([^)]*\)?[^,(]*)*)")
+_DESCRIPTOR = re.compile(r"(?:[^\t\n\f\r (]|\([^)]*\)?)+")
+_SIZE = re.compile("0*[1-9][0-9]*")
+#: A number as HTML has it; of the negative ones only zero.
+_DENSITY = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)|-(?:0+(?:\.0+)?|\.0+))(?:[eE][+-]?[0-9]+)?")
 _TEXT_URL = re.compile(r"""https?://[^\s<>"'`\\^{|}\x00-\x20]+""", re.IGNORECASE)
 #: One link of a Link header: its target, and its parameters up to the next comma outside quotes.
 _LINK = re.compile(r'[\s,]*+<([^>]*)>((?:[^",]|"(?:[^"\\]|\\.)*+(?:"|\Z))*+)', re.DOTALL)
 _LINK_PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*+)"?|([^;"\s]*)))?', re.DOTALL)
+_QUOTED_PAIR = re.compile(r"\\(.)", re.DOTALL)
 _FOLD = re.compile(r"\r?\n[ \t]+")
 _NOT_ASCII = re.compile("[^\x00-\x7f]+")
 _NOT_PLAIN = re.compile("[^\x00-\x0d\x10-\x1a\x1c-\x7f]+")  # what ISO-2022-JP does not write as it is
@@ -31,19 +36,31 @@ _CLOSING = {")": "(", "]": "["}
 
 
 def candidates(srcset: str) -> list[str]:
-    """The addresses in a srcset attribute."""
+    """The addresses in a srcset attribute, but for those that a browser drops for what stands behind them."""
     found = []
     at = 0
     while match := _CANDIDATE.match(srcset, at):
-        href = match[1]
+        href, descriptors = match[1], match[2]
         at = match.end()
         if href.endswith(","):
             # A comma right after the address ends this candidate: it has no descriptors.
             at = match.end(1)
-            href = href.rstrip(",")
-        if href:
+            href, descriptors = href.rstrip(","), ""
+        if href and (not descriptors or _are_descriptors(descriptors)):
             found.append(href)
     return found
+
+
+def _are_descriptors(text: str) -> bool:
+    """Whether they go together (HTML, 4.8.4.3.10): a density alone, or a width, with or without a height."""
+    kinds = set()
+    for descriptor in _DESCRIPTOR.findall(text):
+        kind = descriptor[-1]
+        size = {"x": _DENSITY, "w": _SIZE, "h": _SIZE}.get(kind)
+        if kind in kinds or size is None or not size.fullmatch(descriptor[:-1]):
+            return False
+        kinds.add(kind)
+    return kinds in ({"x"}, {"w"}, {"w", "h"}, set())
 
 
 def refresh(content: str) -> tuple[int, str] | None:
@@ -73,7 +90,7 @@ def link_header(value: str) -> list[tuple[str, str]]:
         rel = ""
         for name, quoted, token in _LINK_PARAMETER.findall(match[2]):
             if name.lower() == "rel":
-                rel = quoted or token
+                rel = _QUOTED_PAIR.sub(r"\1", quoted) or token
                 break
         found.extend((match[1].strip(), word) for word in rel.split() or [""])
     return found

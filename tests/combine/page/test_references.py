@@ -22,8 +22,11 @@ from tests.conformance import CONFORMANCE, needs_conformance
         (" ,, a 100w , b", ["a", "b"]),
         ("a,b 1x", ["a,b"]),
         ("data:x,y 1x, b", ["data:x,y", "b"]),
-        ("a 1x (x, y), b", ["a", "b"]),
-        ("a (, b", ["a"]),
+        ("a 1x (x, y), b", ["b"]),
+        ("a (, b", []),
+        ("a 100w 50h, b 50h 100w", ["a", "b"]),
+        ("a 0x, b .5x, c 1.5e1x, d -0x", ["a", "b", "c", "d"]),
+        ("a 1x 2x, b 1w 1x, c 1w 1w, d 1h, e 0w, f 1.0w, g -1x, h 1.x, i 1X, j +1x, k foo, l 1h 1x", []),
     ],
 )
 def test_srcset(srcset: str, expected: list[str]) -> None:
@@ -56,6 +59,10 @@ def test_link_header_vectors() -> None:
         if expected != link_header(row["header"]):
             wrong.append(row["header"])
     assert CHANGED_AFTERWARDS == set(wrong)
+
+
+def test_what_is_quoted_in_a_link_header() -> None:
+    assert [("a", 'x"y'), ("a", "z")] == link_header(r'<a>; title="<b>; rel=no, \" "; rel="x\"y z"; rel=no')
 
 
 @pytest.mark.parametrize(
