@@ -33,6 +33,7 @@ from combine.keep.home import Home
 from combine.keep.slots import Slot
 from combine.keep.spool import Batch, Marks, Spool, raw_place
 from combine.keep.store import WirStore
+from combine.keep.yielded import HOPS, Yielded
 from combine.page.fate import REMOVE
 from combine.page.lesson import WRITE, Lesson, learn, links_of, targets
 from combine.schedule.offers import Offers
@@ -57,9 +58,6 @@ CLAIM, LOOK_S, RELINK_S = 2, 0.05, 0.5
 
 #: Records that are written wait at most so long for one sync for all.
 SYNC_S = 2.0
-
-#: Pages remembered that left their records to a canonical URL.
-YIELDED = 10_000
 
 #: Seconds to wait where the scheduler, idbd or the disk says not now.
 AGAIN_S = 0.3
@@ -95,7 +93,7 @@ class Parser:
         self._documents = 0
         self._born = time.monotonic()
         self._next_relinks = 0.0
-        self._yielded: dict[str, str] = {}  # pages and the canonical URLs to which they have left their records
+        self._yielded = Yielded(home.run / "yielded")
 
     def run(self) -> None:
         """Work until told to stop, or until this life is over."""
@@ -241,20 +239,23 @@ class Parser:
 
     def _yields(self, lesson: Lesson) -> bool:
         """Whether a page's canonical URL is another one in scope, that does not lead back here; it is then offered."""
-        if not lesson.canonical or self._yielded.get(lesson.canonical) == lesson.url:
+        if not lesson.canonical or self._leads_back(lesson):
             return False
-        for visit in self._idbd.call("LOOKUP", [jcf.job(URL=lesson.canonical)]):
-            if visit.get("TO") == lesson.url:
-                return False
         job = lesson.harvest.job
         kept = {name: job.get(name) or None for name in ("SEED", "TAG", "SINCE", "DEPTH")}
         reply = self._scheduler.call("ADD", [jcf.job(URL=lesson.canonical, VIA=job.url, **kept)])
-        if "outside=0 refused=0" not in reply.text:
-            return False
-        if len(self._yielded) >= YIELDED:
-            self._yielded.clear()
-        self._yielded[lesson.url] = lesson.canonical  # idbd does not know it before STORED
-        return True
+        # idbd does not know of others before STORED.
+        return "outside=0 refused=0" in reply.text and self._yielded.leave(lesson.url, lesson.canonical)
+
+    def _leads_back(self, lesson: Lesson) -> bool:
+        """Whether the canonical URL, or one that it led to when it was last asked, leads back to the page."""
+        hop = lesson.canonical
+        for _ in range(HOPS):
+            visit = next(iter(self._idbd.call("LOOKUP", [jcf.job(URL=hop)])), None)
+            hop = visit.get("TO") if visit is not None else ""
+            if not hop or hop == lesson.url:
+                break
+        return hop == lesson.url
 
     def _guarded(self, batch: Batch, item: Item, step: Callable[[], T]) -> T | None:
         """Do a step of one page; a page that raises goes to bad at once, and is None."""

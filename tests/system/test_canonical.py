@@ -23,7 +23,7 @@ PAGES = {
 
 @pytest.mark.parametrize(("mode", "without"), [("record", set()), ("honour", {"a.html"})])
 def test_canonical(webs: Callable[..., Web], homes: Callable[..., Harness], mode: str, without: set[str]) -> None:
-    web, home = webs(1), homes(f'[page]\nworkers = 1\ncanonical = "{mode}"\n')
+    web, home = webs(1), homes(f'[page]\nworkers = 3\ncanonical = "{mode}"\n')
     links = "".join(f"<a href={name}>{name}</a>" for name in PAGES if name not in ("real.html", "two.html"))
     for name, canonical in PAGES.items():
         more = links if name == "index.html" else "<a href=two.html>2</a>" if name == "one.html" else ""
