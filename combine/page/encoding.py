@@ -34,6 +34,7 @@ _CONTENT_CHARSET = re.compile(
     r"charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:\"([^\"]*)\"|'([^']*)'|([^\t\n\f\r ;\"'][^\t\n\f\r ;]*))", re.IGNORECASE
 )
 _LATE = re.compile(rb"<meta[^<>]*charset", re.IGNORECASE)
+_XML_START = re.compile(rb"[\t\n\r ]*<\?xml[\t\n\r ]")
 _XML_DECLARATION = re.compile(rb"<\?xml[^>]*?encoding[\x00-\x20]*=[\x00-\x20]*(?:\"([^\"]*)\"|'([^']*)')[^>]*>")
 
 
@@ -65,6 +66,8 @@ def encoding_of(body: bytes, http_charset: str, is_html: bool) -> tuple[str, int
     may_declare = is_html and len(body) > PRESCAN_BYTES and _LATE.search(body, PRESCAN_BYTES - 100, LATE_BYTES)
     if may_declare and (name := prescan(body[:LATE_BYTES])):
         return name, 0
+    if not is_html and _XML_START.match(body) and body.isascii():
+        return "UTF-8", 0  # XML 1.0, 4.3.3: what declares nothing else; the other fallback is of HTML
     return _undeclared(body), 0
 
 

@@ -22,6 +22,8 @@ CASES = [
     (b"\x81", "windows-1252", True, Text("\x81", "windows-1252")),
     (b"\xe9", " Latin1 ", True, Text("é", "windows-1252")),
     (b"plain", "", True, Text("plain", "windows-1252")),
+    (b"<?xml version='1.0'?><a/>", "", False, Text("<?xml version='1.0'?><a/>", "UTF-8")),
+    (b"<?xml version='1.0'?><a/>", "", True, Text("<?xml version='1.0'?><a/>", "windows-1252")),
     (b"plain", "nonsense", True, Text("plain", "windows-1252")),
     ("é".encode(), "", True, Text("é", "UTF-8")),
     ("é".encode()[:1] + b" <a", "utf-8", True, Text("\ufffd <a", "UTF-8")),
