@@ -157,8 +157,8 @@ class RobotsKeeper:
             requests_made=asked,
             retry_s=max(known.verdict.until - self._clock(), 1.0) if state == "closed" else 0.0,
             changed=changed,
-            reason=_fault(answer) if answer is not None and state == "closed" else "",
-            detail=answer.detail if answer is not None and not answer.status and state == "closed" else "",
+            reason=known.verdict.fault,
+            detail=answer.detail if answer is not None and answer.reason != "status" and state == "closed" else "",
         )
 
     async def _follow(self, job: Job, hops: int, address: str, ask: Ask) -> tuple[Answer | tuple[str, int], int]:
@@ -171,7 +171,8 @@ class RobotsKeeper:
             hops += 1
             target = _target(job.url, fetched.location)
             if target is None or hops > HOPS:
-                return Answer(fetched.status, reason="redirect", hops=hops, to=target or ""), asked
+                detail = "its redirect leads nowhere" if target is None else f"it redirects more than {HOPS} times"
+                return Answer(fetched.status, reason="redirect", hops=hops, to=target or "", detail=detail), asked
             if site_of(target) != site_of(job.url):
                 return (target, hops), asked
             job = job.having(URL=target)
@@ -193,11 +194,6 @@ def answer_of(fetched: Fetched, hops: int = 0, to: str = "") -> Answer:
         else:
             body = decoded
     return Answer(status, body, reason, cache_control, fetched.after_s, to, hops, fetched.detail)
-
-
-def _fault(answer: Answer) -> str:
-    """What came instead of the file: a status, or the kind of failure."""
-    return str(answer.status) if answer.status else answer.reason
 
 
 def _target(base: str, location: str) -> str | None:

@@ -185,7 +185,7 @@ class Worker:
             reports.unasked(job)
             return False
         if permission.closed:
-            reason = f"robots.txt cannot be read ({permission.reason or 'as before'})"
+            reason = f"robots.txt cannot be read ({permission.reason})"
             reason += f": {permission.detail}" if permission.detail else ""
             reports.unasked(job, reason, permission.retry_s, permission.reason)
             return False

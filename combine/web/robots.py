@@ -82,6 +82,7 @@ class Verdict:
     body: bytes = b""
     until: float = 0.0  # the verdict stands so long; then the file is asked for again
     changed: bool = False  # these are other rules than the last good copy's
+    fault: str = ""  # of `closed`: what came in place of the file, a status or the kind of failure
 
 
 def origin_of(url: str) -> str:
@@ -137,7 +138,8 @@ def _verdict(copy: Copy, now: float, limits: Politeness) -> Verdict:
         return Verdict("rules", copy.body, copy.expires)
     if now - copy.down >= limits.robots_stale_s:
         return Verdict("open", b"", copy.expires)
-    return Verdict("closed", b"", copy.expires)
+    is_status = copy.status and copy.reason != "redirect"
+    return Verdict("closed", b"", copy.expires, fault=str(copy.status) if is_status else copy.reason)
 
 
 def _good_for_s(cache_control: str, limits: Politeness) -> float:

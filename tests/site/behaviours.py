@@ -66,10 +66,11 @@ async def delay(request: Request, writer: asyncio.StreamWriter) -> tuple[int, bo
 
 
 async def redirect(request: Request, writer: asyncio.StreamWriter) -> tuple[int, bool]:
-    """/_/redirect/302?to=URL; without `to` there is no Location."""
+    """/_/redirect/302?to=URL&after=1; without `to` there is no Location."""
     code = int(request.path.rsplit("/", 1)[1])
-    to = request.query("to")
-    writer.write(answer(code, b"moved\n", *([f"Location: {to}"] if to else []), "Content-Type: text/plain"))
+    fields = {"Location": request.query("to"), "Retry-After": request.query("after")}
+    said = [f"{name}: {value}" for name, value in fields.items() if value]
+    writer.write(answer(code, b"moved\n", *said, "Content-Type: text/plain"))
     return code, True
 
 

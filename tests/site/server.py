@@ -32,8 +32,8 @@ from tests.site.wild import WILD
 class Server:
     """One listening address.
 
-    `robots` is a text with the rules, a status such as `404`, `slow:SECONDS`, `reset`, `redirect:URL`, or "" for the
-    directory's own file; `pages` are whole answers by path that win over everything else.
+    `robots` is a text with the rules, a status such as `404`, `slow:SECONDS`, `reset`, `hang`, `redirect:URL`, or "" for
+    the directory's own file; `pages` are whole answers by path that win over everything else.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class Server:
         if word == "redirect":
             writer.write(answer(301, b"", f"Location: {value}"))
             return 301, True
-        if word == "reset":
-            return await BEHAVIOURS["reset"](request, writer)
+        if word in ("reset", "hang"):
+            return await BEHAVIOURS[word](request, writer)
         if word == "slow":
             await asyncio.sleep(float(value))
         if self.robots.isdigit():
@@ -214,7 +214,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--root", type=Path)
     parser.add_argument("--log", type=Path)
-    parser.add_argument("--robots", default="404", help="rules, a status, slow:SECONDS, reset, redirect:URL, or empty")
+    parser.add_argument(
+        "--robots", default="404", help="rules, a status, slow:SECONDS, reset, hang, redirect:URL, or empty"
+    )
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before every answer")
     parser.add_argument("--cert", type=Path, help="PEM file with certificate and key: serve https")
     options = parser.parse_args(arguments)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import itertools
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from email.utils import formatdate
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -88,12 +90,14 @@ async def same(request: Request, writer: asyncio.StreamWriter) -> tuple[int, boo
 
 
 async def flaky(request: Request, writer: asyncio.StreamWriter) -> tuple[int, bool]:
-    """/_/flaky/503?after=1: an error the first time, and a page then."""
+    """/_/flaky/503?after=1: an error the first time, and a page then; after=date:2 says the same by a date."""
     _asked[request.target] += 1
     if _asked[request.target] > 1:
         writer.write(answer(200, linking("At last"), HTML))
         return 200, True
     status, after = int(request.path.rsplit("/", 1)[1]), request.query("after")
+    if after.startswith("date:"):
+        after = formatdate(time.time() + float(after[5:]), usegmt=True)
     writer.write(answer(status, b"later", HTML, *([f"Retry-After: {after}"] if after else [])))
     return status, True
 
