@@ -9,6 +9,7 @@ that its harvester holds.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -65,7 +66,8 @@ class Outbox:
                     said = True
                 await asyncio.sleep(AGAIN_S)
         if body is not None:
-            os.unlink(body)
+            with contextlib.suppress(OSError):  # it is in the batch: what is left goes with the slot's next holder
+                os.unlink(body)
         self._open.places.append(len(self._open.lines))
         self.tell(line)
         # A batch is closed when it is full, and not when the one before it is out: parsers wait for the small ones.

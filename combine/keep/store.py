@@ -39,6 +39,7 @@ class WirStore:
         self._hdb = str(home.hdb)
         self._tmp = f"{home.tmp}/{slot}-" if slot else f"{home.tmp}/pid-{os.getpid()}-"
         self._written = 0
+        self._orphans: list[str] = []  # files aside that could not be removed when their record could not be written
         if slot:
             for leftover in home.tmp.glob(f"{slot}-*"):
                 leftover.unlink(missing_ok=True)
@@ -60,8 +61,8 @@ class WirStore:
             _rename(fresh, place)
             reached("record.renamed")
         except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(fresh)
+            self._orphans.append(fresh)
+            self._tidy()
             raise
 
     def get(self, key: str) -> wir.Record | None:
@@ -117,11 +118,20 @@ class WirStore:
 
     def sync(self) -> None:
         """Make every rename so far durable, by one syncfs for all of them."""
+        self._tidy()
         descriptor = os.open(self._hdb, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             sync_file_system(descriptor)
         finally:
             os.close(descriptor)
+
+    def _tidy(self) -> None:
+        """Remove what faults have left; a disk that fails may not let it go yet."""
+        with contextlib.suppress(OSError):
+            while self._orphans:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._orphans[-1])
+                self._orphans.pop()
 
     def _place(self, key: str) -> str:
         name = key if _ID.fullmatch(key) else record_id(key)

@@ -21,6 +21,9 @@ from formats.jcf import Job
 
 log = logging.getLogger(__name__)
 
+# It tells of a disk that fails by the lines of its program; `_say` does so by a sentence.
+logging.getLogger("sqlitedict").setLevel(logging.CRITICAL + 1)
+
 #: Sites that wait to be written at most; above, the oldest news are dropped.
 WAITING = 10_000
 

@@ -168,14 +168,19 @@ def test_a_fault_at_any_call_leaves_the_old_record_or_the_new(
     assert call > (5 if short else 3)
 
 
-def test_a_full_disk_is_told_even_if_the_leftover_stays(store: WirStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_failing_disk_does_not_let_go_goes_before_the_next_sync(home: Home, store: WirStore) -> None:
     def fail(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "write", fail)
-    monkeypatch.setattr(os, "unlink", fail)
-    with pytest.raises(OSError, match="No space"):
-        store.put(a_record(URL))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "write", fail)
+        patch.setattr(os, "unlink", fail)
+        for _ in range(2):
+            with pytest.raises(OSError, match="No space"):
+                store.put(a_record(URL))
+        assert 2 == len(files(home.tmp))
+    store.sync()
+    assert [] == files(home.tmp)
 
 
 WRITER = """
