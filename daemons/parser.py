@@ -89,6 +89,7 @@ class Parser:
         self._offers = Offers(self._add)
         self._events = Events(home.path, slot.name)
         self._work = Work()
+        self._has_unseen = True
         self._should_stop = False
         self._documents = 0
         self._born = time.monotonic()
@@ -104,22 +105,32 @@ class Parser:
         gc.disable()  # A page makes no cycles that are worth a search; what there is goes with this short life.
         self._channel.ready()
         try:
-            batches = self._spool.take_back(self._slot)
+            batches = self._patiently(self._claim)
             while not self._is_over():
                 for batch in batches:
                     self._patiently(partial(self._batch, batch))
                 did_relink = self._relinks()
-                batches = self._spool.claim(self._slot, CLAIM)
+                batches = self._patiently(self._claim)
                 if self._work.batches or self._work.leases:
                     if (not batches and not did_relink) or time.monotonic() - self._work.since >= SYNC_S:
                         self._patiently(self._finish)
                 elif not batches and not did_relink:
-                    self._spool.recover()
+                    self._patiently(self._spool.recover)
                     self._wait(LOOK_S)
             self._patiently(self._finish)
         except Stopped:
             self._finish_once()
         self._events.close()
+
+    def _claim(self) -> list[Batch]:
+        """Batches to work on: new ones; at first, and after a fault amid a claim, those that lie in the slot unseen."""
+        if self._has_unseen:
+            batches = [batch for batch in self._spool.take_back(self._slot) if batch not in self._work.batches]
+        else:
+            self._has_unseen = True
+            batches = self._spool.claim(self._slot, CLAIM)
+        self._has_unseen = False
+        return batches
 
     def _stop(self) -> None:
         self._should_stop = True
@@ -143,13 +154,13 @@ class Parser:
         if not self._channel.answer_pings() or self._should_stop:
             raise Stopped
 
-    def _patiently(self, step: Callable[[], None]) -> None:
+    def _patiently(self, step: Callable[[], T]) -> T:
         """Do a step again until the disk and the daemons let it through: such faults are nobody's guilt."""
         while True:
             try:
-                step()
+                done = step()
                 self._channel.note("")
-                return
+                return done
             except (OSError, CombineError) as error:
                 self._channel.note(f"waits: {error}")
                 log.info("a step is tried again later reason=%s", error)

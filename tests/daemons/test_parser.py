@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from combine.channel import Channel, Context
 from combine.config import Settings
+from combine.keep import spool
 from combine.keep.batch import BatchWriter
 from combine.keep.home import Home, create
 from combine.keep.slots import Slot
@@ -135,3 +137,22 @@ def test_a_batch_that_was_taken_away_is_left_to_the_scheduler(bench: Bench) -> N
     bench.parser._batch(batch)
     bench.parser._finish()
     assert [] == bench.peer.told
+
+
+def test_a_batch_that_was_claimed_amid_a_fault_of_the_disk_is_not_forgotten(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> str:
+        raise OSError(errno.EIO, "Input/output error")
+
+    assert [] == bench.parser._claim()
+    bench.publish()
+    with monkeypatch.context() as patch:
+        patch.setattr(spool, "_day", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            bench.parser._claim()
+    (batch,) = bench.parser._claim()
+    bench.parser._batch(batch)
+    assert [] == bench.parser._claim()
+    bench.parser._finish()
+    assert dict.fromkeys(PAGES, "ok") == outcomes(bench)

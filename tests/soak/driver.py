@@ -24,6 +24,7 @@ from tests.system.harness import Harness, Web
 
 #: Silence is punished fast, and idle processes look often: a harvest is to last seconds.
 SETTINGS = """workers = {harvesters}
+spill_bytes = 600
 [page]
 workers = {parsers}
 [supervise]
