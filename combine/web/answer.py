@@ -1,67 +1,58 @@
-"""What is taken from an answer and its request, in the forms in which harvests keep it. This module asks nobody."""
+"""What is taken from the head of an answer, in the forms in which harvests keep it. This module asks nobody."""
 
 from __future__ import annotations
 
 import time
 from functools import lru_cache
 
-from aiohttp.client_reqrep import ClientResponse
+from aiohttp.http_parser import RawResponseMessage
 
 from combine.http_dates import http_date
 from combine.urls import of_bytes
 from combine.web import retry_after
-from combine.web.credentials import SECRET
 
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _TEN_BITS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 _SHIFTS = tuple(range(150, -1, -10))
 
 
-def request_of(response: ClientResponse) -> bytes:
-    """The request's head, as it was sent but for secrets."""
-    request = response.request_info
-    lines = [f"{request.method} {request.url.raw_path_qs} HTTP/1.1"]
-    lines += [f"{name}: {value}" for name, value in request.headers.items() if name.lower() not in SECRET]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
-
-
-def header_of(response: ClientResponse) -> bytes:
+def header_of(answer: RawResponseMessage) -> bytes:
     """The status line and the fields, written anew from what was read."""
-    version = response.version
+    version = answer.version
     number = f"{version.major}.{version.minor}" if version else "1.1"
-    first = f"HTTP/{number} {response.status} {response.reason or ''}".encode("utf-8", "surrogateescape")
-    fields = [name + b": " + value for name, value in response.raw_headers]
+    first = f"HTTP/{number} {answer.code} {answer.reason or ''}".encode("utf-8", "surrogateescape")
+    fields = [name + b": " + value for name, value in answer.raw_headers]
     return b"\r\n".join([first, *fields, b"", b""])
 
 
-def field_of(response: ClientResponse, name: str) -> str:
+def field_of(answer: RawResponseMessage, name: str) -> str:
     """A field's value as text that a URL and a file can hold."""
-    value = str(response.headers.get(name, "")).strip()
+    value = str(answer.headers.get(name, "")).strip()
     if value.isascii():
         return value
     # aiohttp reads UTF-8 and marks other bytes with lone surrogates, which no URL and no file can hold.
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def location_of(response: ClientResponse) -> str:
+def location_of(answer: RawResponseMessage) -> str:
     """The first Location; "" where there is none."""
-    value = str(response.headers.get("Location", "")).strip()
+    value = str(answer.headers.get("Location", "")).strip()
     return of_bytes(value.encode("utf-8", "surrogateescape"))
 
 
-def types_of(response: ClientResponse) -> list[str]:
+def types_of(answer: RawResponseMessage) -> list[str]:
     """The Content-Type fields."""
-    return [value.decode("latin-1") for name, value in response.raw_headers if name.lower() == b"content-type"]
+    return [value.decode("latin-1") for name, value in answer.raw_headers if name.lower() == b"content-type"]
 
 
-def after(response: ClientResponse) -> float | None:
+def after(answer: RawResponseMessage) -> float | None:
     """The seconds of Retry-After; None where it says none."""
-    value = field_of(response, "Retry-After")
+    value = field_of(answer, "Retry-After")
     if not value:
         return None
     # A date is meant by the server's own clock, which its Date tells.
     now = time.time()
-    told = http_date(field_of(response, "Date"), now)
+    told = http_date(field_of(answer, "Date"), now)
     return retry_after.seconds(value, now if told is None else told)
 
 

@@ -6,6 +6,7 @@ is left as it is. The network's faults never raise; a full disk raises RetryLate
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import time
@@ -33,7 +34,7 @@ class Body:
 
 
 async def read_body(
-    response: aiohttp.ClientResponse,
+    content: aiohttp.StreamReader,
     limit_bytes: int,
     slowest_bytes_s: int,
     *,
@@ -46,15 +47,14 @@ async def read_body(
     """
     sink = _Sink(limit_bytes, spill, spill_bytes)
     try:
-        truncated = await _pump(response, sink, slowest_bytes_s)
+        truncated = await _pump(content, sink, slowest_bytes_s)
         return sink.finish(truncated)
     except BaseException:
         sink.discard()
         raise
 
 
-async def _pump(response: aiohttp.ClientResponse, sink: _Sink, slowest_bytes_s: int) -> str:
-    content = response.content
+async def _pump(content: aiohttp.StreamReader, sink: _Sink, slowest_bytes_s: int) -> str:
     mark_s, mark_bytes = time.monotonic(), 0
     fault = ""
     while not fault:
@@ -139,4 +139,5 @@ class _Sink:
         if self._file is not None:
             self._file.close()
         if self._path is not None:
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what cannot be removed goes with the slot's next holder
+                self._path.unlink()

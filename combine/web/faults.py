@@ -8,9 +8,10 @@ from __future__ import annotations
 import ssl
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from combine.web.addresses import Refused
-from combine.web.connection import OtherPeer
+from combine.web.connection import Unconnected
 
 
 def reason_of(error: BaseException) -> tuple[str, str]:
@@ -18,25 +19,21 @@ def reason_of(error: BaseException) -> tuple[str, str]:
     detail = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, Refused):
         return "address", detail
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return "tls", _certificate_fault(error)
-    if isinstance(error, (aiohttp.ClientConnectorSSLError, ssl.SSLError)):
-        return "tls", detail
-    if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, OtherPeer)):
-        return "connect", detail
+    if isinstance(error, Unconnected):
+        return _fault_of_connecting(error, detail)
     if isinstance(error, TimeoutError):
         return "timeout", "no answer in time"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "reset", "the server closed the connection without an answer"
-    if isinstance(error, aiohttp.InvalidURL):
-        return "url", detail
-    if isinstance(error, (aiohttp.ClientResponseError, aiohttp.ClientPayloadError, ValueError)):
+    if isinstance(error, (HttpProcessingError, aiohttp.ClientPayloadError, ValueError)):
         return "http", detail
     return "reset", detail
 
 
-def _certificate_fault(error: aiohttp.ClientConnectorCertificateError) -> str:
-    cause = error.certificate_error
-    fault = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
-    remedy = f'[[site]] match = "{error.host}" tls = "accept" because = "…"'
-    return f"the certificate of {error.host} is not accepted: {fault}; to accept it all the same, set {remedy}"
+def _fault_of_connecting(error: Unconnected, detail: str) -> tuple[str, str]:
+    cause = error.cause
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        remedy = f'[[site]] match = "{error.host}" tls = "accept" because = "…"'
+        fault = f"the certificate of {error.host} is not accepted: {cause.verify_message}"
+        return "tls", f"{fault}; to accept it all the same, set {remedy}"
+    return "tls" if isinstance(cause, ssl.SSLError) else "connect", detail

@@ -1,11 +1,10 @@
 """Ask for one URL, once, at the address that the lease names, and say what came of it.
 
-Theory of operation. One session of aiohttp serves all sites of a harvester. The scheduler resolves names; the lease
-carries the address, and three places see to it that nothing else is spoken to: `fetch` judges the address, the resolver
-hands out only the leased one, and the socket factory (which aiohttp calls for literal addresses too) makes sockets only
-to addresses of fetches under way. A kept connection is used again only if its other end is the leased address. Nothing
-is followed and nothing is tried again: each request counts for politeness, so the harvester decides about it. The
-network's failures are outcomes in `Fetched`, never exceptions; only cancellation leaves `fetch` otherwise.
+Theory of operation. The scheduler resolves names; the lease carries the address, which is judged here and becomes part
+of the `Place` to which a connection belongs, so that nothing else can be spoken to. A host that is an address must be
+that very address. Nothing is followed and nothing is tried again: each request counts for politeness, so the harvester
+decides about it. The network's failures are outcomes in `Fetched`, never exceptions; only cancellation leaves `fetch`
+otherwise.
 
 Limits. The status line and the fields are written anew from what the parser read: blanks around values and folded lines
 are lost, and so are lines that were no fields (see `head`).
@@ -13,37 +12,30 @@ are lost, and so are lines that were no fields (see `head`).
 
 from __future__ import annotations
 
-import asyncio
-import ssl
+import ipaddress
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
 import aiohttp
-from aiohttp.client_reqrep import ClientResponse
-from yarl import URL
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawResponseMessage
 
 from combine import __version__
 from combine.config import Settings
 from combine.web.addresses import Allowed, Refused, canonical
-from combine.web.answer import after, base32, field_of, header_of, location_of, request_of, types_of, utc
+from combine.web.answer import after, base32, field_of, header_of, location_of, types_of, utc
 from combine.web.body import Body, read_body
 from combine.web.challenge import is_challenge
-from combine.web.connection import SOURCE, Lease, Leases, OtherPeer, Protocol
+from combine.web.connection import Connections, Place, Protocol, Unconnected
 from combine.web.credentials import CookieFault, Credentials
 from combine.web.faults import reason_of
 from formats.hrf import Harvest
 from formats.jcf import Job
-
-#: Seconds an idle connection is kept: less than the 5 s of Apache and Node, so that a request seldom meets a closing
-#: one.
-KEEP_S = 4.0
-
-#: Bytes of the shortest field: with `header_bytes` it bounds how many there can be.
-FIELD_BYTES = 4
 
 #: Bytes read of an answer that leaves no harvest, so that its connection can be kept.
 UNKEPT_BYTES = 64 * 1024
@@ -103,49 +95,19 @@ class Fetcher:
         self._spill_dir = spill_dir
         self._prefix = prefix
         self._spilled = 0
-        self._leases = Leases()
-        self._session: aiohttp.ClientSession | None = None
+        self._connections = Connections(self._limits)
+        self._asked: set[tuple[str, int]] = set()
+        self._fields = self._standing_fields()
 
     async def __aenter__(self) -> Fetcher:
-        """Open the session; it belongs to the running loop."""
-        limits = self._limits
-        connector = aiohttp.TCPConnector(
-            limit=0,
-            use_dns_cache=False,
-            resolver=self._leases,
-            socket_factory=self._leases.make_socket,
-            happy_eyeballs_delay=None,
-            keepalive_timeout=KEEP_S,
-            ssl=ssl.create_default_context(),
-        )
-        # There is no parameter for it; a test sees to it that the attribute is still used.
-        vars(connector)["_factory"] = partial(Protocol, loop=asyncio.get_running_loop())
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            trust_env=False,
-            headers=self._headers(),
-            request_class=self._leases.request_class(),
-            timeout=aiohttp.ClientTimeout(
-                total=limits.fetch_s, sock_connect=limits.connect_s, sock_read=limits.first_byte_s
-            ),
-            max_line_size=limits.header_bytes,
-            max_field_size=limits.header_bytes,
-            max_headers=limits.header_bytes // FIELD_BYTES,
-        )
-        # aiohttp asks again by itself where a kept connection died; a request that the site may have seen is ours to
-        # count.
-        self._session._retry_connection = False
+        """Begin; connections belong to the running loop."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close every connection."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._connections.close()
 
     async def fetch(
         self, job: Job, address: str, *, robots: str, head_only: bool = False, body_limit: int | None = None
@@ -156,84 +118,83 @@ class Fetcher:
         """
         asking = _Asking(job, robots, time.time(), time.monotonic())
         try:
-            url = URL(job.url, encoded=True)
-            host, port = url.raw_host or "", url.port or 0
-            if not host or url.scheme not in ("http", "https"):
-                raise ValueError("no host")
-        except (ValueError, TypeError) as error:
-            return asking.refused("url", f"this URL cannot be asked for: {error}")
-        if not address:
-            return asking.failed("dns", f"{host} has no address")
-        address = canonical(address)
+            origin, path = _parts(job.url)
+            if not address:
+                return asking.failed("dns", f"{origin.host} has no address")
+            asking.place = self._place(job.url, origin, canonical(address))
+        except (ValueError, Refused) as error:
+            return asking.refused(*(reason_of(error) if isinstance(error, Refused) else ("url", f"{error}")))
+        self._tell_accepted(asking)
+        at = origin.host, origin.port
+        assert at not in self._asked, f"{origin.host}:{origin.port} is being asked already"
+        self._asked.add(at)
         try:
-            self._allowed.check(host, address)
-        except Refused as refusal:
-            return asking.refused("address", str(refusal))
-        lease = self._leases.enter(host, port, address)
-        try:
-            SOURCE.set(self._credentials.source(job.url))
-            return await self._ask(asking, url, lease, head_only, self._body_limit(job, body_limit))
+            return await self._ask(asking, origin, path, head_only, self._body_limit(job, body_limit))
         finally:
-            self._leases.leave(lease)
+            self._asked.remove(at)
 
-    async def _ask(self, asking: _Asking, url: URL, lease: Lease, head_only: bool, body_limit: int) -> Fetched:
-        method = "HEAD" if head_only else "GET"
-        assert self._session is not None
-        response: ClientResponse | None = None
-        rule = self._settings.site_rule(lease.host) if url.scheme == "https" else None
-        if accepted := rule is not None and rule.tls == "accept":
-            assert rule is not None
+    def _place(self, url: str, origin: _Origin, address: str) -> Place:
+        """Where the request goes; raises Refused where it may not."""
+        if origin.literal and origin.literal != address:
+            raise Refused(f"{origin.literal} is not the address that was leased")
+        self._allowed.check(origin.host, address)
+        source = self._credentials.source(url)
+        rule = self._settings.site_rule(origin.host) if origin.is_tls and self._settings.site else None
+        return Place(
+            origin.is_tls, origin.host, origin.port, address, source, rule is not None and rule.tls == "accept"
+        )
+
+    def _tell_accepted(self, asking: _Asking) -> None:
+        if asking.place.is_accepted and (rule := self._settings.site_rule(asking.place.host)) is not None:
             asking.tls = f"accepted because {rule.because}"
+
+    async def _ask(self, asking: _Asking, origin: _Origin, path: str, head_only: bool, body_limit: int) -> Fetched:
+        connection: Protocol | None = None
+        is_kept = False
         try:
-            headers = _conditions(asking.job) | self._credentials.headers(asking.job.url)
-            ask = partial(self._session.request, method, url, headers=headers, allow_redirects=False, ssl=not accepted)
-            try:
-                response = await ask()
-            except OtherPeer:
-                # Nothing was sent, and that connection is closed: a new one goes to the leased address.
-                response = await ask()
-            return await self._read(asking, response, lease, body_limit)
+            method = "HEAD" if head_only else "GET"
+            asking.request, sent = self._request(asking.job, f"{method} {path} HTTP/1.1\r\nHost: {origin.field}\r\n")
+            connection = await self._connections.take(asking.place)
+            is_kept, left_s = connection.is_used, self._limits.fetch_s - (time.monotonic() - asking.began_monotonic)
+            connection.ask(sent, head_only, left_s)
+            return await self._read(asking, connection, body_limit)
         except CookieFault as fault:
             return asking.failed("cookies", str(fault))
-        except (aiohttp.ClientError, OSError, ValueError, Refused, OtherPeer) as error:
-            reason, detail = reason_of(error)
-            if reason in ("address", "url"):
-                return asking.refused(reason, detail)
-            failed = asking.failed(reason, detail, peer=lease.peer)
-            return replace(failed, is_stale=reason == "reset" and lease.is_kept)
+        except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError, Unconnected) as error:
+            failed = asking.failed(*reason_of(error))
+            is_stale = failed.reason == "reset" and is_kept and connection is not None and connection.is_silent
+            return replace(failed, is_stale=True) if is_stale else failed
         finally:
-            if response is not None:
-                response.release()
+            if connection is not None:
+                self._connections.give(asking.place, connection)
 
-    async def _read(self, asking: _Asking, response: ClientResponse, lease: Lease, body_limit: int) -> Fetched:
-        header = header_of(response)
+    async def _read(self, asking: _Asking, connection: Protocol, body_limit: int) -> Fetched:
+        head, content = await connection.read()
+        while 100 <= head.code <= 199 and head.code != 101:
+            head, content = await connection.read()
+        header = header_of(head)
         if len(header) > self._limits.header_bytes:
-            return asking.failed("http", f"the header is over {self._limits.header_bytes} bytes", peer=lease.peer)
-        location = location_of(response)
-        conditional = (
-            "If-None-Match" in response.request_info.headers or "If-Modified-Since" in response.request_info.headers
-        )
-        outcome = outcome_of(response.status, bool(location), conditional)
+            return asking.failed("http", f"the header is over {self._limits.header_bytes} bytes")
+        location = location_of(head)
+        outcome = outcome_of(head.code, bool(location), asking.is_conditional)
         if outcome == "failed":
-            body = await read_body(response, min(body_limit, UNKEPT_BYTES), self._limits.slowest_bytes_s)
-            if asking.job.kind != "robots" and _is_challenge(response, header, body):
-                return asking.challenged(response, header, body, lease.peer)
-            after_s = after(response)
-            detail = f"the answer was {response.status}"
-            return asking.failed("status", detail, status=response.status, after_s=after_s, peer=lease.peer)
-        if outcome == "ok" and asking.job.kind == "page" and not self._is_wanted(asking.job, types_of(response)):
-            response.close()
-            return asking.unread(response, header, lease.peer)
+            body = await read_body(content, min(body_limit, UNKEPT_BYTES), self._limits.slowest_bytes_s)
+            if asking.job.kind != "robots" and _is_challenge(head, header, body):
+                return asking.challenged(head, header, body)
+            return asking.failed("status", f"the answer was {head.code}", status=head.code, after_s=after(head))
+        if outcome == "ok" and asking.job.kind == "page" and not self._is_wanted(asking.job, types_of(head)):
+            connection.force_close()
+            return asking.unread(head, header)
         spill = self._spill_path if asking.job.kind != "robots" else None
         body = await read_body(
-            response, body_limit, self._limits.slowest_bytes_s, spill=spill, spill_bytes=self._limits.spill_bytes
+            content, body_limit, self._limits.slowest_bytes_s, spill=spill, spill_bytes=self._limits.spill_bytes
         )
         if body.truncated in ("time", "disconnect") and not body.length:
             reason = "timeout" if body.truncated == "time" else "reset"
-            return asking.failed(reason, "the body never came", status=response.status, peer=lease.peer)
-        if asking.job.kind != "robots" and _is_challenge(response, header, body):
-            return asking.challenged(response, header, body, lease.peer)
-        return asking.answered(outcome, response, header, body, location, lease.peer)
+            return asking.failed(reason, "the body never came", status=head.code)
+        if asking.job.kind != "robots" and _is_challenge(head, header, body):
+            return asking.challenged(head, header, body)
+        return asking.answered(outcome, head, header, body, location)
 
     def _body_limit(self, job: Job, body_limit: int | None) -> int:
         limit = self._limits.body_bytes if body_limit is None else body_limit
@@ -245,17 +206,74 @@ class Fetcher:
         self._spilled += 1
         return self._spill_dir / f"{self._prefix}.{self._spilled}"
 
-    def _headers(self) -> dict[str, str]:
+    def _standing_fields(self) -> tuple[str, str]:
+        """The fields of every request: up to Accept, and those after Accept-Encoding."""
         agent = self._settings.agent
         contact = f" (+{agent.url})" if agent.url else ""
-        headers = {
-            "User-Agent": f"{agent.name}/1{contact} combine-system/{__version__}",
-            "Accept": ACCEPT,
-            "Accept-Encoding": CODINGS,
-        }
-        if agent.email:
-            headers["From"] = agent.email
-        return headers
+        named = f"User-Agent: {agent.name}/1{contact} combine-system/{__version__}\r\nAccept: {ACCEPT}\r\n"
+        return named, f"From: {agent.email}\r\n" if agent.email else ""
+
+    def _request(self, job: Job, first: str) -> tuple[bytes, bytes]:
+        """The head of a request, without secrets as it is kept, and as it is sent; raises CookieFault, ValueError."""
+        # robots.txt is kept as received, for people to read.
+        coding = "identity" if job.kind == "robots" else CODINGS
+        named, mail = self._fields
+        lines = f"{first}{named}Accept-Encoding: {coding}\r\n{mail}"
+        for name, value in _conditions(job):
+            lines += f"{name}: {value}\r\n"
+        kept = f"{lines}\r\n".encode()
+        secrets = self._credentials.headers(job.url)
+        if not secrets:
+            return kept, kept
+        if any("\r" in value or "\n" in value for value in secrets.values()):
+            raise ValueError("a credential holds a line end")
+        lines += "".join(f"{name}: {value}\r\n" for name, value in secrets.items())
+        return kept, f"{lines}\r\n".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Scheme, host and port of a URL; `literal` where the host is an address, `field` as the request names it."""
+
+    is_tls: bool
+    host: str
+    port: int
+    literal: str
+    field: str
+
+
+_ORIGIN = re.compile(
+    r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^\x00-\x20/?#@:\[\]\\\x7f-\U0010ffff]+)(?::([0-9]{1,5}))?", re.ASCII
+)
+_PATH = re.compile(r"[!-~]*")
+
+
+def _parts(url: str) -> tuple[_Origin, str]:
+    """The origin of a normalised URL, and what is asked for there; raises ValueError, as a sentence."""
+    start = url.find("/", url.find("://") + 3)
+    path = url[start:].partition("#")[0] if start >= 0 else "/"
+    if not _PATH.fullmatch(path):
+        raise ValueError("this URL cannot be asked for: it is not encoded")
+    return _origin(url[:start] if start >= 0 else url), path
+
+
+@lru_cache(maxsize=4096)
+def _origin(text: str) -> _Origin:
+    match = _ORIGIN.fullmatch(text)
+    if match is None:
+        raise ValueError("this URL cannot be asked for: no host, or none of http and https")
+    scheme, named, port = match[1], match[2], int(match[3] or (443 if match[1] == "https" else 80))
+    if not 0 < port <= 65535:
+        raise ValueError(f"this URL cannot be asked for: {port} is no port")
+    host = named.strip("[]")
+    literal = ""
+    if ":" in host or host.rstrip(".").rpartition(".")[2].isdigit():
+        try:
+            literal = canonical(str(ipaddress.ip_address(host)))
+        except ValueError:
+            raise ValueError(f"this URL cannot be asked for: {host} is no address") from None
+    is_usual = port == (443 if scheme == "https" else 80)
+    return _Origin(scheme == "https", host, port, literal, named if is_usual else f"{named}:{port}")
 
 
 def outcome_of(status: int, has_location: bool, conditional: bool) -> str:
@@ -273,6 +291,9 @@ def outcome_of(status: int, has_location: bool, conditional: bool) -> str:
     return "refused"
 
 
+_NOWHERE = Place(False, "", 0, "")
+
+
 @dataclass(slots=True)
 class _Asking:
     """One call of `fetch`: what it began with, and the three ways in which it ends."""
@@ -282,12 +303,16 @@ class _Asking:
     began: float
     began_monotonic: float
     tls: str = ""  # why a certificate was not verified
+    request: bytes = b""
+    place: Place = _NOWHERE
 
-    def answered(
-        self, outcome: str, response: ClientResponse, header: bytes, body: Body, location: str, peer: str
-    ) -> Fetched:
+    @property
+    def is_conditional(self) -> bool:
+        return b"\r\nIf-" in self.request
+
+    def answered(self, outcome: str, head: RawResponseMessage, header: bytes, body: Body, location: str) -> Fetched:
         took_ms = self._took_ms()
-        version = response.version
+        version, peer = head.version, self.place.peer
         harvest = Harvest(
             job=self.job,
             outcome=outcome,
@@ -298,41 +323,39 @@ class _Asking:
             digest="sha1:" + base32(body.sha1),
             robots=self.robots,
             truncated=body.truncated,
-            request=request_of(response),
+            request=self.request,
             header=header,
             body=body.data,
             tls=self.tls,
         )
         return Fetched(
             outcome=outcome,
-            status=response.status,
+            status=head.code,
             reason="status" if outcome == "refused" else "",
             harvest=harvest,
             body_path=body.path,
             body_length=body.length,
             location=location if outcome == "redirect" else "",
-            after_s=after(response) if response.status >= 300 else None,
+            after_s=after(head) if head.code >= 300 else None,
             took_ms=took_ms,
             ended=boottime(),
             peer=peer,
         )
 
-    def challenged(self, response: ClientResponse, header: bytes, body: Body, peer: str) -> Fetched:
+    def challenged(self, head: RawResponseMessage, header: bytes, body: Body) -> Fetched:
         """The site wants to see a person: that is a refusal, whatever the status says of later."""
-        fetched = self.answered("refused", response, header, body, "", peer)
+        fetched = self.answered("refused", head, header, body, "")
         assert fetched.harvest is not None
         return replace(fetched, reason="challenge", harvest=replace(fetched.harvest, extra=(("Challenge", "yes"),)))
 
-    def unread(self, response: ClientResponse, header: bytes, peer: str) -> Fetched:
+    def unread(self, head: RawResponseMessage, header: bytes) -> Fetched:
         """A body that nobody reads was not waited for: what the header says is kept."""
-        fetched = self.answered("ok", response, header, Body(b"", 0, b""), "", peer)
+        fetched = self.answered("ok", head, header, Body(b"", 0, b""), "")
         assert fetched.harvest is not None
         facts = replace(fetched.harvest, digest="", extra=(("Unread", "type"),))
         return replace(fetched, harvest=facts, is_unread=True)
 
-    def failed(
-        self, reason: str, detail: str, *, status: int = 0, after_s: float | None = None, peer: str = ""
-    ) -> Fetched:
+    def failed(self, reason: str, detail: str, *, status: int = 0, after_s: float | None = None) -> Fetched:
         return Fetched(
             outcome="failed",
             status=status,
@@ -341,7 +364,7 @@ class _Asking:
             after_s=after_s,
             took_ms=self._took_ms(),
             ended=boottime(),
-            peer=peer,
+            peer=self.place.peer if self.place is not _NOWHERE else "",
         )
 
     def refused(self, reason: str, detail: str) -> Fetched:
@@ -354,19 +377,17 @@ class _Asking:
         return int((time.monotonic() - self.began_monotonic) * 1000)
 
 
-def _is_challenge(response: ClientResponse, header: bytes, body: Body) -> bool:
-    return is_challenge(response.status, header, body.data, field_of(response, "Content-Encoding"))
+def _is_challenge(head: RawResponseMessage, header: bytes, body: Body) -> bool:
+    return is_challenge(head.code, header, body.data, field_of(head, "Content-Encoding"))
 
 
-def _conditions(job: Job) -> dict[str, str]:
-    headers = {}
-    if job.kind == "robots":
-        headers["Accept-Encoding"] = "identity"  # it is kept as received, for people to read
+def _conditions(job: Job) -> list[tuple[str, str]]:
+    fields = []
     if (etag := job.get("ETAG")) and etag.isascii() and etag.isprintable():
-        headers["If-None-Match"] = etag
+        fields.append(("If-None-Match", etag))
     if (modified := job.get("LMOD")) and modified.isascii() and modified.isprintable():
-        headers["If-Modified-Since"] = modified
-    return headers
+        fields.append(("If-Modified-Since", modified))
+    return fields
 
 
 def boottime() -> float:

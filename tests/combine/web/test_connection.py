@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientPayloadError
 
-from combine.web.connection import Protocol
+from combine.config import Harvest
+from combine.web.connection import Connections, Place, Protocol, Unconnected
 
 LENGTH = 1 << 20
 
@@ -25,8 +26,22 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         pass
 
+    def write(self, data: object) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default
+
+
+def asked() -> tuple[Protocol, Wire]:
+    """A connection on which a request was sent."""
+    protocol, wire = Protocol(asyncio.get_running_loop(), Harvest()), Wire()
+    protocol.connection_made(wire)
+    protocol.ask(b"", False, 60.0)
+    return protocol, wire
 
 
 @pytest.mark.parametrize(
@@ -39,9 +54,7 @@ class Wire(asyncio.Transport):
 )
 def test_a_body_ends_though_its_last_packet_filled_the_buffer(packets: list[bytes]) -> None:
     async def read() -> int:
-        protocol, wire = Protocol(asyncio.get_running_loop()), Wire()
-        protocol.connection_made(wire)
-        protocol.set_response_params()
+        protocol, wire = asked()
         protocol.data_received(b"HTTP/1.1 200 OK\r\n")
         for packet in packets:
             protocol.data_received(packet)
@@ -59,9 +72,7 @@ def test_a_body_ends_though_its_last_packet_filled_the_buffer(packets: list[byte
 
 def test_garbage_among_chunks_ends_the_body_at_once_and_what_came_before_is_there() -> None:
     async def read() -> bytes:
-        protocol = Protocol(asyncio.get_running_loop())
-        protocol.connection_made(Wire())
-        protocol.set_response_params()
+        protocol, _ = asked()
         protocol.data_received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n")
         _, body = await protocol.read()
         with pytest.raises(ClientPayloadError):
@@ -69,3 +80,24 @@ def test_garbage_among_chunks_ends_the_body_at_once_and_what_came_before_is_ther
         return b"".join(body._buffer)
 
     assert b"hello" == asyncio.run(read())
+
+
+@pytest.mark.parametrize(("late", "is_kept"), [(b"", True), (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", False)])
+def test_what_comes_unasked_is_no_answer_to_the_next_request(late: bytes, is_kept: bool) -> None:
+    async def read() -> bool:
+        place, connections = Place(False, "a.example", 80, "192.0.2.7"), Connections(Harvest(connect_s=0.0))
+        protocol, _ = asked()
+        protocol.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        _, body = await protocol.read()
+        assert b"ok" == await body.read()
+        connections.give(place, protocol)
+        if late:
+            protocol.data_received(late)
+        try:
+            return protocol is await connections.take(place)
+        except Unconnected:
+            return False
+        finally:
+            connections.close()
+
+    assert is_kept == asyncio.run(read())
