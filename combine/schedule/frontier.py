@@ -63,9 +63,21 @@ class Frontier(Outcomes):
             return
         if row.kind == "page" and row.state in (LEASED, FETCHED) and not line.get("RECORD"):
             self.give_back_page(row)  # a budget counts pages that have a record
+        if row.kind == "page" and outcome == "not-modified" and not line.get("RECORD"):
+            self._ask_whole(row)
+            return
         if outcome == "ok":
             self.note_same(row.site, row.url, _is_twin(row.url, line.get("SAME")))
         self.set_state(row, STORED, result=jcf.dump_text(self._news(row, line)), lease=0)
+        self.settle_row(row)
+
+    def _ask_whole(self, row: Row) -> None:
+        """A page has not changed since its record was made, and the record is gone: it is asked for without conditions.
+
+        Else each 304 would confirm a record that is not there.
+        """
+        line = jcf.parse_text(row.line).having(**dict.fromkeys(VALIDATORS))
+        self.set_state(row, QUEUED, fetch=0, lease=0, batch="", line=jcf.dump_text(line))
         self.settle_row(row)
 
     def _news(self, row: Row, line: Job) -> Job:

@@ -10,6 +10,7 @@ import pytest
 
 from combine.config import Politeness, SiteRule
 from combine.errors import RecordError, Rejected
+from combine.schedule.clock import utc_text
 from combine.schedule.politeness import DAY_S
 from combine.schedule.rows import STATE_NAMES
 from combine.schedule.sites import BLOCKED, EMPTY, UNRESOLVED, WAITING
@@ -555,6 +556,32 @@ def test_while_our_line_is_down_no_look_up_counts() -> None:
     row = world.row("http://14.example/")
     assert row is not None
     assert 0 == row.nrt
+
+
+@pytest.mark.parametrize("kind", ["gone from the disk", "there"])
+def test_a_page_that_did_not_change_and_has_no_record_is_asked_for_whole(world: World, kind: str) -> None:
+    world.fetch(URL, RECORD="1", FTIME="2026-06-01T12:00:00Z", ETAG="v1", LMOD="then", TYP="text/html")
+    world.clock.sleep(60.1)
+    world.seed(URL, SINCE=utc_text(world.clock.utc()))
+    world.clock.sleep(60.1)
+    (job,) = world.take()
+    assert "v1" == job.get("ETAG")
+    world.done(job, "not-modified")
+    record = "1" if kind == "there" else None
+    world.stored(job, "not-modified", RECORD=record)
+    if record:
+        assert "" == world.state(URL)
+        return
+    world.stored(job, "not-modified", RECORD=record)  # a message that comes twice
+    world.clock.sleep(60.1)
+    (again,) = world.take()
+    assert ("", "", "", "") == tuple(again.get(name) for name in ("FTIME", "ETAG", "LMOD", "TYP"))
+    assert job.get("SINCE") == again.get("SINCE")
+    world.stored(job, "not-modified", RECORD=record)
+    assert "leased" == world.state(URL)
+    world.done(again)
+    world.stored(again, RECORD="1", ETAG="v1")
+    assert "" == world.state(URL)
 
 
 def test_outcomes_are_counted_once(world: World) -> None:
