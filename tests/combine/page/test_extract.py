@@ -238,6 +238,14 @@ NOTHING = Robots()
         ([], ["unavailable_after: June 25, 2010, nofollow"], (True, True, False)),
         ([], ["unavailable_after: 30 Nov 2026 00:52:00 PST"], (False, False, False)),  # eight hours from now
         ([], ["unavailable_after: Mon, 30 Nov 2026 00:52 GMT"], (True, False, False)),
+        # It is 00:53 in UTC.
+        ([], ["unavailable_after: 30 Nov 2026 01:50:00 CET"], (True, False, False)),
+        ([], ["unavailable_after: 30 Nov 2026 02:00:00 CET"], (False, False, False)),
+        ([], ["unavailable_after: 30 Nov 2026 02:50:00 cest"], (True, False, False)),
+        ([], ["unavailable_after: Monday, 30-Nov-26 03:00:00 EET"], (False, False, False)),
+        ([], ["unavailable_after: 2026-11-29 19:50:00 EST"], (True, False, False)),
+        ([], ["unavailable_after: 2026-11-29T20:00:00 EST"], (False, False, False)),
+        ([], ["unavailable_after: 30 Nov 2026 00:50:00 XYZ"], (True, False, False)),
         ([], ["unavailable_after: 99 Foo 2010 99:99"], (False, False, False)),
         ([], ["combine: otherbot: noindex"], (False, False, False)),
         ([], ["otherbot: combine: noindex"], (True, False, False)),
