@@ -194,16 +194,23 @@ def normalise(url: str, limit_bytes: int = LIMIT_BYTES, options: Options | None 
     return normal
 
 
-#: A URL that stands in its normal form if `plain_site` knows its origin, the second group: most do, and are told so
-#: without being parsed.
-PLAIN_URL = (
-    r"((https?://[a-z0-9.-]+(?::[0-9]+)?)(?:/(?!\.)[A-Za-z0-9_~!$&()*+,;=:@.-]*)+"
-    r"(?:\?[A-Za-z0-9_~!$&()*+,;=:@./?%-]*)?)"
-)
+#: What nearly all URLs look like; its groups are host and port, with its colon. One that `plain_site` knows, too,
+#: stands in its normal form, which is told so without parsing it.
+PLAIN_URL = r"https?://([a-z0-9.-]+)(:[0-9]+)?/[A-Za-z0-9_~!$&()*+,;=:@./?%-]*"
+
+
+def plain_site(url: str, host: str, port: str | None) -> str:
+    """The site of a URL that matches PLAIN_URL, if it surely stands in its normal form, else ""."""
+    if "/." in url or ("%" in url and "%" in url.partition("?")[0]):
+        return ""
+    # A last label that begins with a digit may be an IPv4 address in another form, and xn-- may be wrong.
+    if port is None and host[host.rfind(".") + 1 :][:1].isalpha() and "xn--" not in host:
+        return host
+    return _plain_origin(url[: url.index("/", 8)])
 
 
 @lru_cache(maxsize=4096)
-def plain_site(origin: str) -> str:
+def _plain_origin(origin: str) -> str:
     """The site of a scheme, host and port in their normal form; "" where they are in another."""
     try:
         return site_of(f"{origin}/") if normalise(f"{origin}/") == f"{origin}/" else ""

@@ -9,7 +9,6 @@ meanwhile, since idbd's answer may be older than that.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -33,8 +32,8 @@ ROBOTS_HOPS, ROBOTS_S = 5, 86400.0
 #: Asks idbd for the visits that lines of LOOKUP name.
 LookUp = Callable[[list[str]], Awaitable[Iterable[str]]]
 
-_VISIT = re.compile(r'JCF/0\.0 URL="([^"]*)"(?: KIND="([^"]*)")?')
-_STANDING = re.compile(r' DUE="([^"]*)".* SCOPES="([^"]*)"')
+#: Where the URL of a visit begins, and how what follows it does.
+_URL_AT, _KIND, _DUE, _SCOPES = len(f'{jcf.VERSION} URL="'), '" KIND="', '" DUE="', '" SCOPES="'
 
 
 @dataclass(slots=True)
@@ -329,9 +328,11 @@ def _by_url(answers: Iterable[str]) -> dict[tuple[str, str], str]:
     """The visits by kind and URL."""
     found = {}
     for line in answers:
-        match = _VISIT.match(line)
-        if match is not None:
-            found[match[2] or "page", match[1]] = line
+        end = line.index('"', _URL_AT)
+        kind = "page"
+        if line.startswith(_KIND, end):
+            kind = line[end + len(_KIND) : line.index('"', end + len(_KIND))]
+        found[kind, line[_URL_AT:end]] = line
     return found
 
 
@@ -339,13 +340,16 @@ def _stands(visit: str, lead: Lead, now: str) -> bool:
     """Whether a visit is known, without being read, to be neither due nor of fewer hops left than one more offer."""
     if lead.since or lead.changed or lead.is_due or lead.depth == 0 or lead.kind != "page":
         return False
-    match = _STANDING.search(visit)
-    return match is not None and match[1] > now and _covers(match[2], str(lead.given.scope_id), lead.left)
+    due = visit.find(_DUE) + len(_DUE)
+    scopes = visit.find(_SCOPES, due) + len(_SCOPES)
+    if due < len(_DUE) or scopes < len(_SCOPES) or visit[due : due + len(now)] <= now:
+        return False
+    return _covers(visit[scopes : visit.index('"', scopes)], lead.given.scope_id, lead.given.left(lead.depth))
 
 
 @lru_cache(maxsize=1024)
-def _covers(scopes: str, scope: str, left: float) -> bool:
-    return left <= scopes_of(scopes).get(scope, -1.0)
+def _covers(scopes: str, scope: int, left: float) -> bool:
+    return left <= scopes_of(scopes).get(str(scope), -1.0)
 
 
 def has_changed(visit: Job, changed: str, now: float, least_s: float) -> bool:

@@ -38,15 +38,9 @@ class Judge:
             if lead.is_seed:
                 raise Rejected(why)
             return None
-        lead = self._bound(url, lead)
-        is_inside = lead.by_site.get(site)
-        if is_inside is None:
-            is_inside = self._is_inside(url, lead)
-            if lead.version != self._frontier.seeds.version:
-                self._bind(lead)  # a redirect has widened its seed
-            if lead.is_by_site:
-                lead.by_site[site] = is_inside
-        if not is_inside:
+        if lead.seed is None or lead.is_seed or lead.version != self._frontier.seeds.version:
+            lead = self._bound(url, lead)
+        if not self._is_inside(url, site, lead):
             return None
         candidate = Candidate(url, site, job_key(lead.kind, url), lead)
         if not candidate.fits():
@@ -72,12 +66,20 @@ class Judge:
         if seed is None:
             raise Rejected("the job names no known SEED, and has no SCOPE to be one")
         lead.bind(seed, seeds.version)
+        limits = self._frontier.settings.scheduler
+        most = limits.max_depth if seed.maxdepth is None else seed.maxdepth
+        lead.is_near = lead.depth <= most and lead.hops <= limits.redirects
 
-    def _is_inside(self, url: str, lead: Lead) -> bool:
+    def _is_inside(self, url: str, site: str, lead: Lead) -> bool:
+        if lead.is_by_site and not self._has_rules:
+            return lead.is_near and lead.given.scope.admits_site(site)
         if lead.hops > self._frontier.settings.scheduler.redirects:
             return False
         is_inside = self._leads_inside if lead.kind == "sitemap" else self._belongs
-        return lead.is_seed or is_inside(url, lead.given, lead.depth, lead.hops, lead.said)
+        belongs = lead.is_seed or is_inside(url, lead.given, lead.depth, lead.hops, lead.said)
+        if lead.version != self._frontier.seeds.version:
+            self._bind(lead)  # a redirect has widened its seed
+        return belongs
 
     def _leads_inside(self, url: str, seed: Seed, level: int, hops: int, line: Job) -> bool:
         """Whether a page in scope, or a sitemap of its own domain, led to this one, which may lie on any host."""

@@ -30,7 +30,7 @@ SURELY_FITS = 2_000
 #: What only a hand-out or a visit says of a job: an offered line keeps none of it.
 NOT_OFFERED = IN_COLUMNS | {"URL", "SEED", "KIND", "FOR", "OUTCOME", "STATUS", "REASON", "BATCH", "END", *VALIDATORS}
 
-_LINE = re.compile(rf'JCF/0\.0 URL="{PLAIN_URL}"((?: [A-Z]+="[^"\n\r\t]*")*) *')
+_LINE = re.compile(rf'JCF/0\.0 URL="({PLAIN_URL})"(.*)')
 
 
 @dataclass(slots=True)
@@ -38,6 +38,8 @@ class Lead:
     """What led to a URL: all that an offered line says but the URL itself, and what the seed makes of it."""
 
     said: Job
+    kind: str = field(init=False)
+    is_seed: bool = field(init=False)  # the operator gave the URL
     seed: Seed | None = None
     depth: int = 0
     hops: int = 0
@@ -47,18 +49,11 @@ class Lead:
     is_due: bool = False  # whatever its visit says
     tail: str = ""  # of the line to queue, after the URL
     version: int = 0  # of the seeds, when this one was read
+    is_near: bool = False  # neither too deep nor redirected too often
     is_by_site: bool = False  # whether only the site says if a URL belongs
-    by_site: dict[str, bool] = field(default_factory=dict, repr=False)
 
-    @property
-    def kind(self) -> str:
-        """Kind of the jobs."""
-        return self.said.kind
-
-    @property
-    def is_seed(self) -> bool:
-        """Whether the operator gave the URL."""
-        return bool(self.said.get("SCOPE"))
+    def __post_init__(self) -> None:
+        self.kind, self.is_seed = self.said.kind, bool(self.said.get("SCOPE"))
 
     @property
     def given(self) -> Seed:
@@ -79,7 +74,7 @@ class Lead:
     def bind(self, seed: Seed, version: int) -> None:
         """The seed is known, so the lines to queue can be written."""
         said = self.said.params
-        self.seed, self.version, self.by_site = seed, version, {}
+        self.seed, self.version = seed, version
         is_link = self.kind == "page" and not self.said.get("REQUISITE") and (self.depth > 0 or self.hops == 0)
         self.is_by_site = is_link and seed.scope.is_by_host and not self.is_seed
         self.since, self.changed = (said[name] if epoch_of(said.get(name, "")) else "" for name in ("SINCE", "CHANGED"))
@@ -133,13 +128,13 @@ def read(lines: Iterable[str]) -> list[tuple[str, str, Lead]]:
                 job = jcf.parse(line.encode())
                 found.append((job.url, "", Lead(job.without(("URL",)))))
                 continue
-            url, origin, tail = match.groups()
+            url, host, port, tail = match.groups()
             lead = leads.get(tail)
             if lead is None:
                 lead = leads[tail] = Lead(_said(tail))
         except jcf.RecordError as error:
             raise RecordError(f"line {number} of ADD: {error}") from None
-        found.append((url, plain_site(origin), lead))
+        found.append((url, plain_site(url, host, port), lead))
     return found
 
 

@@ -10,6 +10,7 @@ again in full.
 from __future__ import annotations
 
 import hashlib
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -66,6 +67,7 @@ _COLUMNS = (
 )
 
 
+_FIRST_64 = struct.Struct(">q8x").unpack
 _BEGIN = f'{VERSION} URL="'
 
 
@@ -116,7 +118,7 @@ class Row:
 def job_key(kind: str, url: str, waiting: str = "") -> int:
     """64 bits that tell a job from any other of its site."""
     digest = hashlib.md5(f"{kind}\0{url}\0{waiting}".encode(), usedforsecurity=False).digest()
-    return int.from_bytes(digest[:8], "big", signed=True)
+    return int(_FIRST_64(digest)[0])
 
 
 class Rows:

@@ -70,6 +70,11 @@ class Scope:
         host = host_of(url)
         return any(rule.admits(url, host) for rule in self.rules)
 
+    def admits_site(self, site: str) -> bool:
+        """Whether all URLs of a site belong, in a scope that goes by hosts alone."""
+        host = site if ":" not in site else host_of(f"http://{site}/")
+        return any(rule.admits("", host) for rule in self.rules)
+
     @property
     def is_by_host(self) -> bool:
         """Whether only its host says if a URL belongs."""

@@ -28,6 +28,7 @@ _SESSION = re.compile(
     r"|sid|zenid|oscsid)=([\w.-]{8,})|(\(s\([a-z0-9]{24}\)\))",
     re.IGNORECASE | re.ASCII,
 )
+_DATED = re.compile(r"\d{4}[/-]", re.ASCII)
 _DIGITS = re.compile(r"\d+", re.ASCII)
 #: A year with its month, in a path or a value.
 _DATE = re.compile(r"(?<![\w-])(\d{4})[-/](?:0?[1-9]|1[0-2])(?![\d])", re.ASCII)
@@ -50,6 +51,9 @@ class Trap(NamedTuple):
 def trap_of(url: str, year: int, limits: Limits) -> Trap | None:
     """The trap that a normalised URL looks like; `year` is the present one."""
     # Each new URL is looked at, and most are short and plain: what they cannot be is told without a search.
+    is_plain = "?" not in url and "=" not in url and "(" not in url and not _DATED.search(url)
+    if is_plain and limits.repeats > 0 and url.count("/") < limits.repeats + 2:
+        return None
     path, query = _path_and_query(url)
     if ("=" in url or "(" in url) and (_SESSION.search(path) or _SESSION.search(query)):
         return Trap("session id", _SESSION.sub("*", url))

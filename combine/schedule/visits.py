@@ -9,7 +9,9 @@ site's known pages that turned bad, each once a day.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import struct
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
@@ -23,6 +25,9 @@ from combine.schedule.visit import merged, merged_scopes
 from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
+
+#: Sites whose numbers are remembered; above, all are forgotten.
+SITES = 50_000
 
 #: Share and number of a site's pages that may turn bad within a day before removals are held.
 HOLD_SHARE, HOLD_LEAST = 0.30, 20
@@ -47,14 +52,32 @@ INSERT OR IGNORE INTO count VALUES ('urls', 0), ('records', 0);
 """
 
 
+_FIRST_64 = struct.Struct(">q8x").unpack
 _QUESTION = re.compile(r'JCF/0\.0 URL="(https?://([^/?"]+)[^"]*)"(?: KIND="([a-z]+)")? *')
+_URL_AT = len(f'{jcf.VERSION} URL="')
 _LAST = re.compile(' LAST="([^"]*)"')
 
 
 def url_key(url: str, kind: str = "page") -> int:
     """64 bits of the URL's MD5, as the signed number that SQLite stores; a sitemap's visit is not that of a page."""
     text = url if kind == "page" else f"{kind} {url}"
-    return int.from_bytes(hashlib.md5(text.encode(), usedforsecurity=False).digest()[:8], "big", signed=True)
+    return int(_FIRST_64(hashlib.md5(text.encode(), usedforsecurity=False).digest())[0])
+
+
+def _asked(line: str) -> tuple[str, str, str]:
+    """Site, URL and kind of a line of LOOKUP; raises RecordError for what is no line."""
+    match = _QUESTION.fullmatch(line)
+    if match is None:
+        job = jcf.parse_text(line)
+        return site_of(job.url), job.url, job.kind
+    url, name, kind = match.groups()
+    return name if ":" not in name else site_of(url), url, kind or "page"
+
+
+def _is_of(line: str, url: str, kind: str) -> bool:
+    """Whether a visit's line is that of a URL: it begins with it."""
+    end = _URL_AT + len(url)
+    return line.startswith(url, _URL_AT) and line.startswith('" OUTCOME="' if kind == "page" else '" KIND="', end)
 
 
 class Visits:
@@ -103,12 +126,14 @@ class Visits:
 
         `now` is the epoch time. A visit in the future counts as now. Raises RecordError for what is no line.
         """
-        keys, heads = self._keys(questions)
+        asked = [_asked(line) for line in questions]
+        self._learn_sites({name for name, _, _ in asked})
+        sites = self._sites
+        keys = [(n, site, url_key(url, kind)) for n, (name, url, kind) in enumerate(asked) if (site := sites.get(name))]
         if not keys:
             return []
-        rows = self._join(keys)
-        # Of two URLs with one hash only one has its visit here, which begins with it.
-        lines = [line for n, line in rows if line.startswith(heads[n])]
+        # Of two URLs with one hash only one has its visit here.
+        lines = [line for n, line in self._join(keys) if _is_of(line, asked[n][1], asked[n][2])]
         latest = utc_text(now + AHEAD_S)
         if max(_LAST.findall("\n".join(lines)), default="") > latest:
             visits = map(jcf.parse_text, lines)
@@ -130,24 +155,14 @@ class Visits:
             self._db.execute("COMMIT")
         return rows
 
-    def _keys(self, questions: Iterable[str]) -> tuple[list[tuple[int, int, int]], list[str]]:
-        """The keys to look for, by the numbers of the beginnings that their visits have."""
-        keys: list[tuple[int, int, int]] = []
-        heads: list[str] = []
-        for line in questions:
-            match = _QUESTION.fullmatch(line)
-            if match is None:
-                job = jcf.parse_text(line)
-                url, kind, name = job.url, job.kind, site_of(job.url)
-            else:
-                url, name, kind = match[1], match[2], match[3] or "page"
-                if ":" in name:
-                    name = site_of(url)
-            site = self._sites.get(name) or self._site(name, create=False)
-            if site:
-                keys.append((len(heads), site, url_key(url, kind)))
-                heads.append(f'{jcf.VERSION} URL="{url}" {"OUTCOME" if kind == "page" else "KIND"}="')
-        return keys, heads
+    def _learn_sites(self, names: set[str]) -> None:
+        """Bring the numbers of sites into memory, where they have one."""
+        if len(self._sites) > SITES:
+            self._sites.clear()
+        others = [name for name in names if name not in self._sites]
+        if others:
+            wanted = "SELECT name, id FROM site WHERE name IN (SELECT value FROM json_each(?))"
+            self._sites.update(self._db.execute(wanted, (json.dumps(others),)))
 
     def remember(self, news: Iterable[Job], now: float) -> None:
         """Merge what came of requests into the visits; `now` is the epoch time."""
@@ -305,7 +320,7 @@ class Visits:
             if row is None:
                 self._begin()
                 row = (self._db.execute("INSERT INTO site(name) VALUES (?)", (name,)).lastrowid,)
-            if len(self._sites) > 50_000:
+            if len(self._sites) > SITES:
                 self._sites.clear()
             number = self._sites[name] = int(row[0])
         return number
