@@ -22,7 +22,7 @@ from pathlib import Path
 from combine.config import Settings
 from combine.crashpoints import reached
 from combine.keep.home import Home
-from combine.keep.places import sync_directory
+from combine.keep.places import sync_directory, write_all
 from formats import hrf
 from formats.hrf import Harvest
 
@@ -159,7 +159,7 @@ class BatchWriter:
             self._open()
         try:
             if body_path is None:
-                end = _write_all(self._descriptor, hrf.dump(harvest), self.size)
+                end = write_all(self._descriptor, hrf.dump(harvest), self.size)
             else:
                 end = self._put_spilled(harvest, body_path)
         except OSError:
@@ -217,20 +217,11 @@ class BatchWriter:
         source = os.open(body_path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             length = os.fstat(source).st_size
-            end = _write_all(self._descriptor, hrf.head(harvest, length), self.size)
+            end = write_all(self._descriptor, hrf.head(harvest, length), self.size)
             _copy(source, self._descriptor, length, end)
-            return _write_all(self._descriptor, b"\n", end + length)
+            return write_all(self._descriptor, b"\n", end + length)
         finally:
             os.close(source)
-
-
-def _write_all(descriptor: int, data: bytes, offset: int) -> int:
-    left = memoryview(data)
-    while left:
-        written = os.pwrite(descriptor, left, offset)
-        left = left[written:]
-        offset += written
-    return offset
 
 
 def _copy(source: int, target: int, length: int, offset: int) -> None:
@@ -254,6 +245,6 @@ def _copy_by_hand(source: int, target: int, length: int, offset: int, start: int
         piece = os.pread(source, min(length, _COPY_BYTES), start)
         if not piece:
             raise OSError(errno.EIO, "a file of the spool became shorter while it was copied")
-        offset = _write_all(target, piece, offset)
+        offset = write_all(target, piece, offset)
         start += len(piece)
         length -= len(piece)

@@ -28,6 +28,7 @@ from pathlib import Path
 from types import TracebackType
 
 from combine.keep.batch import this_boot
+from combine.keep.places import write_all
 
 SUFFIX = ".mark"
 FRESH = ".fresh"
@@ -104,7 +105,7 @@ class Marks:
         """
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            os.pwrite(descriptor, _NOBODY, 0)
+            write_all(descriptor, _NOBODY, 0)
             return mmap(descriptor, _LINE_BYTES)
         finally:
             os.close(descriptor)

@@ -34,7 +34,7 @@ class Lock:
     def write(self, pid: int) -> None:
         """Say who holds it and since when; again after a fork that detaches."""
         text = f"{pid}\n{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n".encode("ascii")
-        os.pwrite(self.descriptor, text, 0)  # over what was there: a full disk takes it, too
+        places.write_all(self.descriptor, text, 0)  # over what was there: a full disk takes it, too
         os.ftruncate(self.descriptor, len(text))
 
     def close(self) -> None:

@@ -1,4 +1,7 @@
-"""Places: what kind of file system a path is on, how much lies in a directory, and why one cannot be used."""
+"""Places: what kind of file system a path is on, how much lies in a directory, and why one cannot be used.
+
+Also the two calls that are not done by calling them once: a write, and the sync of a directory.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +67,16 @@ def weigh(directory: Path, suffix: str) -> tuple[int, int]:
     except (FileNotFoundError, NotADirectoryError):
         return count, total
     return count, total
+
+
+def write_all(descriptor: int, data: bytes, offset: int) -> int:
+    """Write at an offset until nothing is left, since one call may write less; answer where it ends. Raises OSError."""
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(descriptor, left, offset)
+        left = left[written:]
+        offset += written
+    return offset
 
 
 def sync_directory(path: Path) -> None:

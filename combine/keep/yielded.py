@@ -15,6 +15,7 @@ import struct
 import time
 from pathlib import Path
 
+from combine.keep.places import write_all
 from combine.urls import record_id
 
 #: Pages that have a place; a page that loses its place too soon is as if it had not been noted.
@@ -49,7 +50,7 @@ class Yielded:
                 if hop is None:
                     break
                 hop = _next(descriptor, hop, now)
-            os.pwrite(descriptor, _SLOT.pack(here, there, now), _place(here))
+            write_all(descriptor, _SLOT.pack(here, there, now), _place(here))
         finally:
             os.close(descriptor)
         return True

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,14 @@ def test_the_death_of_the_machine_is_nobodys_guilt(path: Path, monkeypatch: pyte
     monkeypatch.setattr(guilt, "this_boot", lambda: "another!")
     with Marks(path) as marks:
         assert 1 == marks.attempts(151)
+
+
+def test_a_mark_is_whole_where_writes_are_short(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, offset: write(descriptor, data[:7], offset))
+    with Marks(path) as marks:
+        marks.at(151, alone=True)
+        assert 40 == path.stat().st_size
 
 
 @pytest.mark.parametrize("junk", [b"", b"\n", b"\xff\xfe\0\0", b"at x alone\ndead 1\ndead one two\n" * 100])
