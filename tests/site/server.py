@@ -32,8 +32,8 @@ from tests.site.wild import WILD
 class Server:
     """One listening address.
 
-    `robots` is a text with the rules, a status such as `404`, `slow:SECONDS`, `reset`, `hang`, `redirect:URL`, or "" for
-    the directory's own file; `pages` are whole answers by path that win over everything else.
+    `robots` is a text with the rules, a status such as `404`, `slow:SECONDS`, `reset`, `hang`, `redirect:URL`, or ""
+    for the directory's own file; `pages` are whole answers by path that win over everything else.
     """
 
     def __init__(

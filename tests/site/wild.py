@@ -14,10 +14,13 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from email.utils import formatdate
-from functools import cache
+from functools import cache, partial
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
+
+import brotli
+import zstandard
 
 from tests.site.behaviours import Behaviour, Request, answer
 from tests.site.oddities import odd
@@ -112,7 +115,7 @@ async def charset(request: Request, writer: asyncio.StreamWriter) -> tuple[int, 
 
 
 async def bomb(request: Request, writer: asyncio.StreamWriter) -> tuple[int, bool]:
-    """/_/bomb?as=gzip&layers=2: a small body that unpacks to 100 MB."""
+    """/_/bomb?as=gzip&layers=2: a small body that unpacks to 40 MB."""
     body = _bomb(request.query("as", "gzip"), int(request.number("layers", 1)))
     coding = ", ".join([request.query("as", "gzip")] * int(request.number("layers", 1)))
     writer.write(answer(200, body, HTML, f"Content-Encoding: {coding}"))
@@ -121,8 +124,13 @@ async def bomb(request: Request, writer: asyncio.StreamWriter) -> tuple[int, boo
 
 @cache
 def _bomb(coding: str, layers: int) -> bytes:
-    packs: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
-    body = linking("Bomb") + b"<p>boom " * 12_000_000
+    packs: dict[str, Callable[[bytes], bytes]] = {
+        "gzip": gzip.compress,
+        "deflate": zlib.compress,
+        "br": partial(brotli.compress, quality=5),
+        "zstd": zstandard.compress,
+    }
+    body = linking("Bomb") + b"<p>boom " * 5_000_000
     for _ in range(layers):
         body = packs[coding](body)
     return body
@@ -187,6 +195,8 @@ EXPECTED = [
     Page("/_/charset/utf-8?in=nothing", True, TEXTS["utf-8"]),
     Page("/_/bomb?as=gzip", True, "boom"),
     Page("/_/bomb?as=deflate", True, "boom"),
+    Page("/_/bomb?as=br", True, "boom"),
+    Page("/_/bomb?as=zstd", True, "boom"),
     Page("/_/bomb?as=gzip&layers=2", True, "boom"),
     Page("/_/gzip?as=deflate", True, "Some text."),
     Page("/_/gzip?as=raw-deflate", True, "Some text."),
