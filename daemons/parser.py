@@ -322,6 +322,7 @@ class Parser:
     def _keep(self, lesson: Lesson, answer: Job | None) -> tuple[Lesson, dict[str, str]]:
         """Decide what becomes of a page's record, and do it; gives the lesson, and what its page leads to."""
         lesson = lesson.settle(answer, time.time(), __version__)
+        jcf.dump(lesson.stored())  # what is no line raises here, where it is its page's fault, and not the batch's
         found = targets(lesson.harvest.job, lesson.links, self._settings.scheduler.links_page)
         if lesson.action == WRITE and lesson.record is not None:
             self._store.put(lesson.record)

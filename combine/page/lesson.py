@@ -32,6 +32,9 @@ REQUISITE = "requisite"
 #: Why a page that came counts as a redirect.
 CANONICAL = "canonical"
 
+#: Characters of a media type that the visit keeps: RFC 6838 4.2 allows 127 on each side of the slash.
+TYPE_LENGTH = 255
+
 WRITE = "write"
 
 
@@ -127,7 +130,7 @@ class Lesson:
             FTIME=harvest.fetched,
             ETAG=harvest.field("etag")[:1024] or None,
             LMOD=harvest.field("last-modified")[:64] or None,
-            TYP=record.get("type") or None,
+            TYP=record.get("type")[:TYPE_LENGTH] or None,
             DIGEST=record.get("text_digest") or None,
             SAME=record.get("same_as") or None,
         )
@@ -196,7 +199,7 @@ def _followed(links: Iterable[Link], has_requisites: bool) -> list[Link]:
 def _is_requisite(link: Link) -> bool:
     if link.kind == "link":
         return bool({"stylesheet", "icon"} & set(link.rel.split()))
-    return link.kind in ("img", "script")
+    return link.kind in ("img", "script", "style")
 
 
 def sights_of(record: Record) -> Sights:

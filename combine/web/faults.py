@@ -13,10 +13,13 @@ from aiohttp.http_exceptions import HttpProcessingError
 from combine.web.addresses import Refused
 from combine.web.connection import Unconnected
 
+#: Characters of a sentence that are kept: a parser's fault quotes what it met, and that may be a header of 64 KiB.
+DETAIL_LENGTH = 500
+
 
 def reason_of(error: BaseException) -> tuple[str, str]:
     """The word and the sentence for an error of a request."""
-    detail = " ".join(str(error).split()) or type(error).__name__
+    detail = " ".join(str(error)[:DETAIL_LENGTH].split()) or type(error).__name__
     if isinstance(error, Refused):
         return "address", detail
     if isinstance(error, Unconnected):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -90,17 +90,22 @@ def outcomes(bench: Bench) -> dict[str, str]:
     return {job.url: job.get("OUTCOME") for job in bench.peer.said("STORED")}
 
 
-def test_a_page_whose_record_cannot_be_made_goes_to_bad_and_the_others_are_stored(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+def raising(*_: object) -> Job:
+    raise ZeroDivisionError("a bug")
+
+
+def endless(job: Job) -> Job:
+    return job.having(TYP="text/" + "h" * 20_000)
+
+
+@pytest.mark.parametrize("fault", [raising, endless])
+def test_a_page_of_which_nothing_can_be_told_goes_to_bad_and_the_others_are_stored(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, fault: Callable[[Job], Job]
 ) -> None:
-    settle = Lesson.settle
-
-    def fails(self: Lesson, answer: Job | None, now: float, parser: str) -> Lesson:
-        if self.url == PAGES[1]:
-            raise ZeroDivisionError("a bug")
-        return settle(self, answer, now, parser)
-
-    monkeypatch.setattr(Lesson, "settle", fails)
+    stored = Lesson.stored
+    monkeypatch.setattr(
+        Lesson, "stored", lambda lesson: fault(stored(lesson)) if lesson.url == PAGES[1] else stored(lesson)
+    )
     bench.publish()
     bench.work()
     assert {PAGES[0]: "ok", PAGES[1]: "failed", PAGES[2]: "ok"} == outcomes(bench)

@@ -88,3 +88,12 @@ def test_what_a_page_is_made_of_is_offered_where_it_is_wished(has_requisites: bo
     held = record([("link", "\t".join((link.kind, link.url, link.rel, link.text))) for link in LINKS])
     found = targets(jcf.job(URL="https://example.org/"), links_of(held, has_requisites), 100)
     assert expected == {url.rpartition("/")[2]: way for url, way in found.items()}
+
+
+def test_what_the_visit_keeps_fits_into_a_line_whatever_the_header_says() -> None:
+    long = "h" * 40_000
+    header = f'HTTP/1.1 200 OK\r\nContent-Type: text/{long}\r\nETag: "{long}"\r\nLast-Modified: {long}\r\n\r\n'
+    job = jcf.job(URL="http://a.example/", FETCH=1)
+    harvest = Harvest(job=job, outcome="ok", fetched="2026-11-30T12:00:00.000Z", header=header.encode(), body=b"words")
+    lesson = learn(harvest, ("", 0, 0), lambda url: None, Page()).settle(None, 0.0, "test")
+    assert len(jcf.dump(lesson.stored())) < 3_000
