@@ -69,7 +69,7 @@ _OTHER_VERSION = re.compile(r"HRF/[0-9.]{1,10}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _LINE_END = re.compile(r"[\r\n]")
 _FETCHED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
-_NUMBER = re.compile(r"[0-9]{1,15}")
+_DIGITS = 15
 _STATUS = re.compile(rb"[^ \r\n]+ +([0-9]{3})(?![0-9])")
 _FOLD = re.compile(r"\r?\n[ \t]+")
 _BLANK = " \t\r"
@@ -157,10 +157,13 @@ def head(value: Harvest, body_length: int) -> bytes:
     lines = [f"{name}: {text}" for name, text in known.items() if text]
     # Unknown lines go before the three lengths, so that these always close a head.
     lines[-3:-3] = [f"{name}: {text}" for name, text in value.extra]
-    if fault := _fault(known) or _fault_of_extra(value.extra) or _fault_of_lines(lines):
+    if fault := _fault(known) or _fault_of_extra(value.extra):
         raise RecordError(fault)
+    text = "\n".join((VERSION, *lines, "\n"))
+    if "\r" in text or text.count("\n") != len(lines) + 2:
+        raise RecordError(_fault_of_lines(lines))
     try:
-        raw = "\n".join((VERSION, *lines, "\n")).encode("utf-8")
+        raw = text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise RecordError(f"character {error.start} of the HRF head cannot be written in UTF-8") from None
     if len(raw) > HEAD_BYTES:
@@ -276,7 +279,7 @@ def _fault(lines: Mapping[str, str]) -> str:
         return f"Truncated {lines['Truncated'][:40]!r} is not length, time or disconnect"
     for name, most in NUMBERS.items():
         text = lines.get(name, "0")
-        if not _NUMBER.fullmatch(text) or int(text) > most:
+        if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) <= most):
             return f"{name} {text[:40]!r} is not a whole number up to {most}"
     return ""
 

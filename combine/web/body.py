@@ -22,7 +22,7 @@ from combine.errors import RetryLater
 WINDOW_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Body:
     """A body, whole or cut. `data` is empty where it lies in `path`; `truncated` is "", length, time or disconnect."""
 

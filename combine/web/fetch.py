@@ -48,7 +48,7 @@ _GONE = frozenset({404, 410})
 _REDIRECT = frozenset({301, 302, 303, 307, 308})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fetched:
     """What came of one request.
 

@@ -14,7 +14,7 @@ import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from combine.config import Settings
 from combine.urls import BadURL, host_of, normalise, resolve, site_of
@@ -57,6 +57,7 @@ class Permission:
 class _Known:
     verdict: Verdict
     rules: Rules
+    usual: dict[bool, Permission] = field(default_factory=dict)  # by whether a URL is allowed
 
 
 class RobotsKeeper:
@@ -72,13 +73,13 @@ class RobotsKeeper:
     async def permission(self, job: Job, address: str, ask: Ask) -> Permission:
         """Say whether the job may be asked for, asking for robots.txt first where that is due."""
         url = job.url
-        rule = self._settings.site_rule(host_of(url))
+        rule = self._settings.site_rule(host_of(url)) if self._settings.site else None
         if rule is not None and rule.robots == "ignore":
             return Permission(allowed=True, robots=f"ignored because {rule.because}")
         origin = origin_of(url)
         known = self._remembered(origin)
         if known is not None:
-            return await self._with_policies(job, known, self._permission(known, url), address, ask)
+            return await self._with_policies(job, known, self._usual(known, url), address, ask)
         first = jcf.job(URL=f"{origin}/robots.txt", KIND="robots", LEASE=job.params.get("LEASE"), ADDR=address)
         answer, asked = await self._follow(first, 0, address, ask)
         if isinstance(answer, tuple):
@@ -141,6 +142,16 @@ class RobotsKeeper:
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return known
+
+    def _usual(self, known: _Known, url: str) -> Permission:
+        """What is remembered says of a URL. How long an unreadable file is left alone changes with each second."""
+        if known.verdict.state == "closed":
+            return self._permission(known, url)
+        allowed = known.verdict.state == "open" or known.rules.allows(url)
+        found = known.usual.get(allowed)
+        if found is None:
+            found = known.usual[allowed] = self._permission(known, url)
+        return found
 
     def _permission(
         self, known: _Known, url: str, asked: int = 0, changed: bool = False, answer: Answer | None = None

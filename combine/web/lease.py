@@ -10,7 +10,7 @@ whole site.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -107,7 +107,7 @@ class Spacing:
         """Listed private hosts are not spaced."""
         return self._delay_s > 0 and not self._allowed.listed(host, address)
 
-    async def ask(self, address: str, request: Callable[[], asyncio.Future[Fetched]]) -> Fetched:
+    async def ask(self, address: str, request: Callable[[], Awaitable[Fetched]]) -> Fetched:
         """Make a request when it is the address's turn; addresses of one IPv6 /64 have one turn."""
         address = network_of(address)
         async with self._turns.setdefault(address, asyncio.Lock()):
@@ -148,7 +148,10 @@ class Worker:
         self._ended = 0.0
         self._over = boottime() + tools.settings.scheduler.lease_s
         self._asked = self._reported = 0
-        self._permission = Permission()
+        # All jobs of a lease are of one host.
+        host = host_of(lease.jobs[0].url) if lease.jobs else ""
+        self._rule = tools.settings.site_rule(host)
+        self._is_spaced = tools.spacing.is_spaced(host, lease.address)
 
     async def run(self) -> None:
         """Ask for the lease's jobs; whatever happens, each is reported and the lease is ended."""
@@ -176,7 +179,7 @@ class Worker:
         if job.kind == "robots":
             return await self._errand(job)
         permission = await self._tools.keeper.permission(job, address, self._ask)
-        if not self._heed(job, permission):
+        if not self._heed(permission):
             reports.unasked(job, "robots.txt asks for a longer delay", permission=permission)
             return False
         if permission.redirect is not None:
@@ -198,7 +201,7 @@ class Worker:
         if fetched is None:
             fetched = await self._ask(job, address, permission.robots)
         requests, self._reported = self._asked - self._reported, self._asked
-        fetched = self._slowed(job, fetched)
+        fetched = self._slowed(fetched)
         if requests != fetched.requests:
             fetched = replace(fetched, requests=requests)
         await reports.fetched(job, fetched, permission)
@@ -207,9 +210,9 @@ class Worker:
         )
         return not is_site_failure and not fetched.after_s
 
-    def _slowed(self, job: Job, fetched: Fetched) -> Fetched:
+    def _slowed(self, fetched: Fetched) -> Fetched:
         """A site rule's bytes a second, on average: the site rests so long after an answer that was long."""
-        rule = self._tools.settings.site_rule(host_of(job.url))
+        rule = self._rule
         if rule is None or not rule.bytes_s or fetched.outcome == "failed":
             return fetched
         rest_s = fetched.body_length / rule.bytes_s - fetched.took_ms / 1000
@@ -234,14 +237,15 @@ class Worker:
         self._tools.reports.answered(job, is_kept=permission.redirect is None)
         return True
 
-    def _heed(self, job: Job, permission: Permission) -> bool:
+    def _heed(self, permission: Permission) -> bool:
         """robots.txt's Crawl-delay is a floor at once, which only a site rule may lower; false where it is no time.
 
         Where the scheduler did not know of it, nobody waited so long before this lease; and to wait in it for longer
         than its time would end this harvester. It is handed back, and the scheduler knows.
         """
-        rule = self._tools.settings.site_rule(host_of(job.url))
-        crawl_s = 0.0 if rule is not None and rule.delay_s is not None else float(f"{permission.crawl_delay or 0:g}")
+        if not permission.crawl_delay or (self._rule is not None and self._rule.delay_s is not None):
+            return True
+        crawl_s = float(f"{permission.crawl_delay:g}")
         if crawl_s <= self._delay_s:
             return True
         self._delay_s = crawl_s
@@ -261,9 +265,7 @@ class Worker:
         self._asked += 1
         try:
             fetch = partial(tools.fetcher.fetch, job, address, robots=robots, head_only=head_only)
-            if tools.spacing.is_spaced(host_of(job.url), address):
-                return await tools.spacing.ask(address, lambda: asyncio.ensure_future(fetch()))
-            return await fetch()
+            return await (tools.spacing.ask(address, fetch) if self._is_spaced else fetch())
         finally:
             tools.in_flight -= 1
             self._ended = boottime()
