@@ -14,12 +14,13 @@ from datetime import datetime
 from combine.codings import decode
 from combine.config import Page as Limits
 from combine.http_dates import http_date
-from combine.page import dates, language
+from combine.page import dates, language, styles
 from combine.page.directives import SILENT, Robots, robots
 from combine.page.encoding import encoding_of
 from combine.page.feeds import read_xml
 from combine.page.html import Document, Reference, read
 from combine.page.labels import decode as decode_text
+from combine.page.labels import encoding_for
 from combine.page.mime import is_nosniff, is_read
 from combine.page.references import in_encoding, link_header, refresh, urls_in
 from combine.page.rights import rights
@@ -70,6 +71,8 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
     sniffed = sniff(decoded.body, harvest.all("content-type"), nosniff)
     document, charset = _document(decoded.body, sniffed, limits)
     found = document or Document()
+    if harvest.job.get("REQUISITES"):
+        found.references += _of_styles(decoded.body, sniffed, charset)
     tags = harvest.all("x-robots-tag")
     title = found.title or ""
     declared = _declared_language(harvest, found)
@@ -130,6 +133,16 @@ def _document(body: bytes, sniffed: Sniffed, limits: Limits) -> tuple[Document |
     text = "\n".join(decode_text(body[skip:], encoding).split("\r\n")).replace("\r", "\n").strip()
     found = [Reference("text", href) for href in urls_in(text, limits.links)]
     return Document(text=text, references=found), encoding
+
+
+def _of_styles(body: bytes, sniffed: Sniffed, charset: str) -> list[Reference]:
+    """What the styles of a page refer to, or a style sheet; only where a harvest wishes what pages are made of."""
+    hrefs = []
+    if sniffed.type == "text/css":
+        hrefs = styles.of_sheet(decode_text(body, encoding_for(sniffed.charset) or "UTF-8"))
+    elif sniffed.type in _HTML and charset:
+        hrefs = styles.of_page(_as_utf8(body, charset, 0))
+    return [Reference("style", href) for href in hrefs]
 
 
 def _as_utf8(body: bytes, encoding: str, skip: int) -> bytes:
