@@ -37,7 +37,7 @@ POSITIVE = frozenset(
         *("scheduler.revisit_s", "scheduler.revisit_least_s", "scheduler.revisit_most_s", "scheduler.gone_again_s"),
         *("scheduler.sitemap_s", "scheduler.sitemap_tries", "scheduler.url_bytes"),
         *("traps.urls", "traps.variants", "traps.same_run"),
-        *("page.workers", "page.decoded_bytes", "page.ratio", "page.depth", "page.memory_bytes", "page.cpu_s"),
+        *("page.workers", "page.decoded_bytes", "page.ratio", "page.depth", "page.cpu_s"),
         *("keep.spool_bytes", "keep.log_bytes", "keep.log_files"),
         *("supervise.documents", "supervise.life_s", "supervise.ping_s", "supervise.silence_s"),
         *("supervise.parser_silence_s", "supervise.back_off_s", "supervise.back_off_ceiling_s", "supervise.crash_loop"),
@@ -48,6 +48,7 @@ POSITIVE = frozenset(
 LEAST: dict[str, tuple[float, str]] = {
     "politeness.retry_base": (1, "below it a site that fails would be asked sooner each time"),
     "politeness.robots_bytes": (512_000, "RFC 9309 asks for 500 KiB"),
+    "page.memory_bytes": (64 * 1024 * 1024, "a page of 10 MB could not be read"),
     "traps.repeats": (2, "what comes once repeats nothing"),
 }
 
@@ -61,6 +62,7 @@ ORDERED = (
 )
 
 _TOKEN = re.compile(r"[A-Za-z_-]+")
+_ENDING = re.compile(r"[a-z0-9_+~-]+")
 _TYPE = re.compile(r"[\w.+-]+/(?:\*|[\w.+-]+)", re.ASCII)
 
 
@@ -86,9 +88,16 @@ def check(said: Said) -> None:
     _check_numbers(said)
     _check_agent(said)
     _check_private(said)
+    _check_lists(said)
+
+
+def _check_lists(said: Said) -> None:
     for entry in said.values["harvest.types"]:
         if not _TYPE.fullmatch(entry):
             raise said.fault("harvest.types", f'harvest.types holds "{entry}": write "application/pdf", or "image/*"')
+    for entry in said.values["harvest.head_first"]:
+        if not _ENDING.fullmatch(entry):
+            raise said.fault("harvest.head_first", f'harvest.head_first holds "{entry}": write endings as "zip"')
 
 
 def _check_numbers(said: Said) -> None:
@@ -97,11 +106,11 @@ def _check_numbers(said: Said) -> None:
             raise said.fault(name, f"{name} is more than 0: give another, or leave it out")
     for name, (least, why) in LEAST.items():
         if (value := said.values[name]) < least:
-            raise said.fault(name, f"{name} is at least {least:g}, not {value:g}: {why}")
+            raise said.fault(name, f"{name} is at least {least:.15g}, not {value:.15g}: {why}")
     for low, high in ORDERED:
         if (lower := said.values[low]) > (upper := said.values[high]):
             name = low if low in said.overridden else high
-            raise said.fault(name, f"{low} ({lower:g}) is at most {high} ({upper:g}): change one of them")
+            raise said.fault(name, f"{low} ({lower:.15g}) is at most {high} ({upper:.15g}): change one of them")
 
 
 def _check_agent(said: Said) -> None:
