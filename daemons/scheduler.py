@@ -84,22 +84,20 @@ class Scheduler:
 
     async def done(self, request: Request) -> Message:
         """Outcomes of what was handed out."""
-        current = []
-        for line in request.jobs():
+        lines = request.jobs()
+        for line in lines:
             if line.get("OUTCOME") and line.get("LEASE"):
                 self._rates.note(line.number("SIZE"))
             if line.get("ROBOTS") == "changed" and line.url:
                 question = jcf.job(SITE=site_of(line.url), OUTCOME="denied")
                 self._duties.later(self._duties.ask_again(question, is_due=True))
-            if self._frontier.done(line):
-                current.append(jcf.job(FETCH=line.fetch))
+        current = self._frontier.done_all(lines)
         self._duties.changed()
-        return ok(current)
+        return ok(f'{jcf.VERSION} FETCH="{fetch}"' for fetch in current)
 
     async def stored(self, request: Request) -> Message:
         """Results of pages that are on disk."""
-        for line in request.jobs():
-            self._frontier.stored(line)
+        self._frontier.stored_all(request.jobs())
         self._duties.stored.set()
         self._duties.changed()
         return ok()

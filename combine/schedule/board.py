@@ -248,6 +248,10 @@ class Board:
     def delete(self, row: Row) -> None:
         """Delete a row."""
         self.rows.change("DELETE FROM job WHERE seq = ?", row.seq)
+        self.discount(row)
+
+    def discount(self, row: Row) -> None:
+        """A row was deleted."""
         self.counts_of(row)[row.state] -= 1
         self._count_errand(row.kind, row.state, row.site, -1)
         if self.offers:

@@ -49,6 +49,12 @@ FACTS = ("OUTCOME", "STATUS", "REASON", "LAST", "TO", "SIZE", "RECORD", "DIGEST"
 class Frontier(Outcomes):
     """The scheduler's whole state. One process owns it."""
 
+    def stored_all(self, lines: list[Job]) -> None:
+        """The results of a message."""
+        with self.rows.held(line.fetch for line in lines):
+            for line in lines:
+                self.stored(line)
+
     def stored(self, line: Job) -> None:
         """A page's result is on disk: commit it here; idbd is told next, and then the row goes."""
         row = self.rows.fetched_as(line.fetch)
@@ -84,13 +90,15 @@ class Frontier(Outcomes):
         """What idbd is to hear of a row. It says no more of scopes than what the row was handed out with."""
         if row.kind == "relink":
             return jcf.job(URL=row.url, SCOPES=row.scopes)
-        facts = {name: line.get(name) or None for name in FACTS}
-        facts["REASON"] = line.get("REASON")[:REASON_LENGTH] or None
-        seed = self.seeds.get(row.seed).url
-        kind = None if row.kind == "page" else row.kind
-        return jcf.job(
-            URL=row.url, KIND=kind, **facts, SEED=seed, DEPTH=row.depth, SCOPES=row.scopes, EVENTS=row.events or None
-        )
+        said = line.params
+        news = {"URL": row.url} if row.kind == "page" else {"URL": row.url, "KIND": row.kind}
+        news |= {name: said[name] for name in FACTS if said.get(name)}
+        if len(news.get("REASON", "")) > REASON_LENGTH:
+            news["REASON"] = news["REASON"][:REASON_LENGTH]
+        news |= {"SEED": self.seeds.get(row.seed).url, "DEPTH": str(row.depth), "SCOPES": row.scopes}
+        if row.events:
+            news["EVENTS"] = row.events
+        return Job(news)
 
     def requeue_batch(self, batch: str) -> None:
         """A batch is lost: its rows are queued again."""
@@ -106,10 +114,13 @@ class Frontier(Outcomes):
     def told(self, rows: list[Row]) -> None:
         """idbd has the visits, durably: the rows go, and what was found on the way meanwhile is offered again."""
         # A row may have learned of better ways while idbd was told, so it is read again.
-        for row in self.rows.still_stored(rows):
-            self.delete(row)
+        gone = self.rows.delete_stored(rows)
+        for row in gone:
+            self.discount(row)
+        for row in gone:
             self._follow_up(row)
-            self.settle_row(row)
+        for site in {row.site for row in gone if row.kind != "relink"}:
+            self.settle(self.site(site))
 
     # FORGET -----------------------------------------------------------------------------------------------------
 

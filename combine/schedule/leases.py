@@ -287,8 +287,10 @@ class Leases(Board):
         if lease is None:
             return
         self.rows.change("DELETE FROM lease WHERE id = ?", number)
-        for row in self.rows.of_lease(number):
-            self._give_back(row, keeps_number=not is_clean)
+        if (self.site(lease.site).counts if lease.site else self.relinks)[LEASED]:
+            self.rows.let_go(number)
+            for row in self.rows.of_lease(number):
+                self._give_back(row, keeps_number=not is_clean)
         if not lease.site:
             return
         now = self.clock.boot()

@@ -36,6 +36,11 @@ NO_SUCH_NAME, NO_SUCH_NAME_S = 3, 60.0
 class Outcomes(Leases):
     """The leases, and what comes of them."""
 
+    def done_all(self, lines: list[Job]) -> list[int]:
+        """The outcomes of a message; gives the fetch numbers of those whose harvests, in batches, are current."""
+        with self.rows.held(line.fetch for line in lines):
+            return [line.fetch for line in lines if self.done(line)]
+
     def done(self, line: Job) -> bool:
         """One outcome of a hand-out; true where its harvest, in a batch, is the row's current one."""
         outcome = line.get("OUTCOME")
@@ -53,7 +58,8 @@ class Outcomes(Leases):
         outcome = line.get("OUTCOME")
         if row.kind != "relink" and line.get("LEASE") and line.number("LEASE") == row.lease:
             self._learn(self.site(row.site), line)  # of the harvester's own word, once; a parser repeats less of it
-            self.rows.change("UPDATE job SET lease = 0 WHERE seq = ? AND state = 3", row.seq)
+            if row.state == FETCHED:
+                self.rows.change("UPDATE job SET lease = 0 WHERE seq = ?", row.seq)
         if not outcome:
             if row.state == LEASED:
                 self._unasked(row, line)

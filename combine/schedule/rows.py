@@ -10,7 +10,10 @@ again in full.
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -126,6 +129,7 @@ class Rows:
 
     def __init__(self, path: Path) -> None:
         self.db = open_database(path, _SCHEMA)
+        self._held: dict[int, Row] = {}
 
     def begin(self) -> None:
         """Open a transaction, unless one is open."""
@@ -188,13 +192,32 @@ class Rows:
 
     def fetched_as(self, fetch: int) -> Row | None:
         """The row whose latest fetch number this is; None fences a late message out."""
+        if (held := self._held.pop(fetch, None)) is not None:
+            return held
         return self._one("fetch = ? AND fetch > 0", fetch) if fetch > 0 else None
 
-    def still_stored(self, rows: list[Row]) -> list[Row]:
-        """Of these, given in the order of their numbers, those that are STORED, as they are now."""
-        wanted = {row.seq for row in rows}
-        found = self._many("state = 4 AND seq BETWEEN ? AND ?", rows[0].seq, rows[-1].seq) if rows else []
-        return [row for row in found if row.seq in wanted]
+    @contextmanager
+    def held(self, fetches: Iterable[int]) -> Iterator[None]:
+        """Read the rows of a message's fetch numbers at once; each is given out once, and none outlives the body."""
+        where = "fetch > 0 AND fetch IN (SELECT value FROM json_each(?))"
+        self._held = {row.fetch: row for row in self._many(where, json.dumps([number for number in fetches if number]))}
+        try:
+            yield
+        finally:
+            self._held = {}
+
+    def let_go(self, lease: int) -> None:
+        """The rows of a lease are about to change: none that was read before counts."""
+        for fetch in [fetch for fetch, row in self._held.items() if row.lease == lease]:
+            del self._held[fetch]
+
+    def delete_stored(self, rows: Iterable[Row]) -> list[Row]:
+        """Delete those of these that are STORED; gives them as they are now, in the order of their numbers."""
+        self.begin()
+        wanted = json.dumps([row.seq for row in rows])
+        where = "state = 4 AND seq IN (SELECT value FROM json_each(?))"
+        found = self.db.execute(f"DELETE FROM job WHERE {where} RETURNING {_COLUMNS}", (wanted,)).fetchall()
+        return sorted((Row(*row) for row in found), key=lambda row: row.seq)
 
     def insert(self, site: int, h: int, kind: str, prio: int, depth: int, seed: int, since: str, line: str) -> int:
         """Queue a new job; gives its number."""

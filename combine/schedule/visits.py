@@ -130,8 +130,6 @@ class Visits:
         self._learn_sites({name for name, _, _ in asked})
         sites = self._sites
         keys = [(n, site, url_key(url, kind)) for n, (name, url, kind) in enumerate(asked) if (site := sites.get(name))]
-        if not keys:
-            return []
         # Of two URLs with one hash only one has its visit here.
         lines = [line for n, line in self._join(keys) if _is_of(line, asked[n][1], asked[n][2])]
         latest = utc_text(now + AHEAD_S)
@@ -144,6 +142,8 @@ class Visits:
 
     def _join(self, keys: list[tuple[int, int, int]]) -> list[tuple[int, str]]:
         """The lines of the visits with keys, in one statement: in a transaction, or each key would be one."""
+        if not keys:
+            return []
         is_inside = self._db.in_transaction
         self._begin()
         self._db.execute("DELETE FROM asked")
@@ -166,11 +166,38 @@ class Visits:
 
     def remember(self, news: Iterable[Job], now: float) -> None:
         """Merge what came of requests into the visits; `now` is the epoch time."""
-        for line in news:
+        lines = list(news)
+        self._learn_sites({site_of(line.url) for line in lines})
+        held = self._held_visits(lines)
+        rows: dict[tuple[int, int], tuple[int, int, str]] = {}
+        for line in lines:
+            name = (line.kind, line.url)
+            old = held.get(name)
             if line.get("OUTCOME"):
-                self._remember(line, now)
+                visit = merged(old, line, now, self._settings)
+            elif old is not None:
+                visit = old.having(SCOPES=merged_scopes(old.get("SCOPES"), line.get("SCOPES")))
             else:
-                self._relinked(line)
+                continue
+            held[name] = visit
+            key = (self._site(site_of(line.url)), url_key(line.url, line.kind))
+            self._account(key, old, visit)
+            rows[key] = (int(epoch_of(visit.get("DUE"))), int(bool(visit.get("RECORD"))), jcf.dump_text(visit))
+        if rows:
+            self._begin()
+            self._db.executemany(
+                "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?)", [(*key, *row) for key, row in rows.items()]
+            )
+
+    def _held_visits(self, lines: list[Job]) -> dict[tuple[str, str], Job]:
+        """The visits of these lines' URLs, by kind and URL."""
+        asked = [(line.kind, line.url) for line in lines]
+        keys = [
+            (n, site, url_key(url, kind))
+            for n, (kind, url) in enumerate(asked)
+            if (site := self._sites.get(site_of(url)))
+        ]
+        return {asked[n]: jcf.parse_text(line) for n, line in self._join(keys) if _is_of(line, *asked[n][::-1])}
 
     def due(self, before: float, count: int, site: str = "", outcome: str = "", since: float = 0.0) -> list[Job]:
         """Visits that are due before an epoch time, the most overdue first; or those of a site with an outcome.
@@ -241,28 +268,17 @@ class Visits:
         visit = jcf.parse_text(row[0]) if row else None
         return visit if visit is not None and (visit.url, visit.kind) == (url, kind) else None
 
-    def _remember(self, line: Job, now: float) -> None:
-        old = self._get(line.url, line.kind)
-        visit = merged(old, line, now, self._settings)
-        site, h = self._site(site_of(line.url)), url_key(line.url, line.kind)
+    def _account(self, key: tuple[int, int], old: Job | None, visit: Job) -> None:
+        """Keep what hangs on a visit: digests, counts, removals held."""
         had, has = bool(old and old.get("RECORD")), bool(visit.get("RECORD"))
         self._begin()
-        self._db.execute(
-            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?)",
-            (site, h, int(epoch_of(visit.get("DUE"))), int(has), jcf.dump_text(visit)),
-        )
         if not has or visit.get("OUTCOME") not in TURNED:
-            self._release(site, h)
-        self._swap_digest(site, h, old.get("DIGEST") if old else "", visit.get("DIGEST"))
+            self._release(*key)
+        self._swap_digest(*key, old.get("DIGEST") if old else "", visit.get("DIGEST"))
         if old is None:
             self._changes["urls"] += 1
         if had != has:
-            self._count_record(site, 1 if has else -1)
-
-    def _relinked(self, line: Job) -> None:
-        old = self._get(line.url)
-        if old is not None:
-            self._rewrite(old.having(SCOPES=merged_scopes(old.get("SCOPES"), line.get("SCOPES"))))
+            self._count_record(key[0], 1 if has else -1)
 
     def _put_back(self, visit: Job, now: float) -> Job:
         """A visit from a time when the clock was ahead: it was now, and is due again as long after."""
