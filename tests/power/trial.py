@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import time
 import uuid
@@ -110,12 +111,18 @@ class Trial:
             shim.boot(str(uuid.UUID(int=chance.getrandbits(128))))
             shim.clocks(boot_s=30 - time.clock_gettime(time.CLOCK_BOOTTIME))
             environment = {**os.environ, **shim.environment}
-            done = subprocess.run(
-                self._command(place, "/after.html"), cwd=CLONE, env=environment, timeout=ENDED_S,
-                capture_output=True, text=True, check=False,
+            command = subprocess.Popen(
+                self._command(place, "/after.html"), cwd=CLONE, env=environment, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             )  # fmt: skip
-            if done.returncode:
-                return [f"exit {done.returncode}: {done.stdout}{done.stderr}", home.logs()]
+            try:
+                said, _ = command.communicate(timeout=ENDED_S)
+            except subprocess.TimeoutExpired:
+                state = home.run("status", "--json", code=None).stdout
+                command.kill()
+                said = f"it did not end: {command.communicate()[0]}{state}"
+            if command.returncode:
+                return [f"exit {command.returncode}: {said}", home.logs(), *_left_of(place)]
             return self._wrong(home, self.web.requests()[seen:], added, stored)
 
     def _wrong(self, home: Harness, requests: list[dict[str, Any]], added: set[str], stored: set[str]) -> list[str]:
@@ -139,6 +146,13 @@ class Trial:
     def _command(self, home: Path, path: str) -> list[str]:
         words = ["harvest", self.web.url(path), "--delay", "0", "--allow-private", "127.0.0.0/8"]
         return [*COMBINE, "--home", str(home), *words]
+
+
+def _left_of(home: Path) -> list[str]:
+    """The rows of a harvest that did not end, and the batches that are there."""
+    with closing(sqlite3.connect(home / "cabin/queue.sqlite")) as database:
+        rows = [str(row) for row in database.execute("SELECT * FROM job")]
+    return [*rows, *(str(path) for path in (home / "hrf").rglob("*") if path.is_file())]
 
 
 def cost(disk: Disk, pages: int) -> dict[str, int]:
