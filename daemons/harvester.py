@@ -197,8 +197,10 @@ class Harvester:
             SIZE=fetched.body_length,
             ASKED=fetched.requests if fetched.requests > 1 else None,
         )
+        status = fetched.status or None
+        how = None if permission.robots == "obeyed" else f"robots.txt {permission.robots}"
         self._events.event(
-            "fetched", URL=job.url, OUTCOME=fetched.outcome, STATUS=fetched.status or None, TOOK=fetched.took_ms
+            "fetched", URL=job.url, OUTCOME=fetched.outcome, STATUS=status, TOOK=fetched.took_ms, DETAIL=how
         )
         if self._events_go is None:
             self._events_go = asyncio.get_running_loop().call_later(EVENTS_S, self._send_events)

@@ -82,6 +82,7 @@ FIELDS: dict[str, Field] = dict(
         _field("language_declared", "language that page or server declare, BCP 47"),
         _field("canonical", "URL that the page calls its canonical one"),
         _field("robots", "robots directives of page and server, such as nofollow"),
+        _field("robots_txt", "why robots.txt was not obeyed"),
         _field("right", "a statement about rights, and where it stood", repeats=True, columns="signal value where"),
         _field(
             "stale",

@@ -91,6 +91,7 @@ def _of_answer(harvest: Harvest, page: Page, raw: tuple[str, int, int]) -> list[
         ("server", harvest.field("server")),
         ("etag", harvest.field("etag")),
         ("body_digest", harvest.digest),
+        ("robots_txt", "" if harvest.robots == "obeyed" else harvest.robots),
         ("raw", join(raw) if raw[0] else ""),
     ]
 

@@ -210,7 +210,17 @@ class Leases(Board):
         # all that is ever tried.
         rows.sort(key=lambda row: row.kind == "page" and row.nrt > 0)
         lease = self._open_lease(site, holder, delay, now)
-        return [self._hand_out(row, lease) for row in rows]
+        jobs = [self._hand_out(row, lease) for row in rows]
+        if not self.is_listed(site.host, site.address):
+            jobs[0] = jobs[0].having(ROOM=self._room(site))
+        return jobs
+
+    def _room(self, site: Site) -> str:
+        """What the site's day still allows: its budget, less what it was asked for since midnight."""
+        requests, size = politeness.day_budget(self.settings, site.host)
+        if site.day == int(self.clock.utc() // politeness.DAY_S):
+            requests, size = requests - site.requests, size - site.bytes
+        return f"{max(requests, 0)} {max(size, 0)}"
 
     def _ready(self, site: Site, count: int) -> list[Row]:
         """The next rows of a site that may go: not excluded since, and within their runs' budgets."""

@@ -164,9 +164,7 @@ class Outcomes(Leases):
             self.block(site, wait, f"{site.failures} failures in a row, the last by {reason or line.get('STATUS')}")
 
     def _learn_budget(self, site: Site, now: float) -> None:
-        rule = self.settings.site_rule(site.host)
-        requests = (rule and rule.requests_day) or self.settings.politeness.site_requests_day
-        size = (rule and rule.bytes_day) or self.settings.politeness.site_bytes_day
+        requests, size = politeness.day_budget(self.settings, site.host)
         if site.requests >= requests or site.bytes >= size:
             rest = politeness.DAY_S - self.clock.utc() % politeness.DAY_S
             self.block(site, rest, f"asked for {site.requests} pages and {site.bytes} bytes today")

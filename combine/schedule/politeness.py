@@ -93,6 +93,15 @@ def refusal_rest(settings: Politeness, refusals: int) -> float:
     return 0.0 if score == 0 else DAY_S * 2.0 ** min(score - 1, 5)
 
 
+def day_budget(settings: Settings, host: str) -> tuple[int, int]:
+    """How many requests a site gets a day, and how many bytes are taken from it."""
+    rule, limits = settings.site_rule(host), settings.politeness
+    return (
+        (rule and rule.requests_day) or limits.site_requests_day,
+        (rule and rule.bytes_day) or limits.site_bytes_day,
+    )
+
+
 def lease_size(settings: Settings, delay: float) -> int:
     """How many jobs fit into a lease at this delay; at least one."""
     most = settings.scheduler.lease_jobs

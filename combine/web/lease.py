@@ -10,6 +10,7 @@ whole site.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -75,6 +76,8 @@ class Lease:
     address: str
     delay_s: float
     jobs: list[Job] = field(default_factory=list)
+    requests: float = math.inf  # left of the site's budget for today …
+    bytes: float = math.inf  # … and bytes
 
 
 def leases_of(lines: list[Job]) -> list[Lease]:
@@ -83,6 +86,9 @@ def leases_of(lines: list[Job]) -> list[Lease]:
     for line in lines:
         number = line.number("LEASE")
         lease = leases.setdefault(number, Lease(number, line.get("ADDR"), line.seconds("DELAY")))
+        if room := line.get("ROOM"):
+            lease.requests, lease.bytes = (float(part) for part in room.split(" "))
+            line = line.without(("ROOM",))
         lease.jobs.append(line)
     return list(leases.values())
 
@@ -148,6 +154,7 @@ class Worker:
         self._ended = 0.0
         self._over = boottime() + tools.settings.scheduler.lease_s
         self._asked = self._reported = 0
+        self._taken = 0  # bytes
         # All jobs of a lease are of one host.
         host = host_of(lease.jobs[0].url) if lease.jobs else ""
         self._rule = tools.settings.site_rule(host)
@@ -171,7 +178,8 @@ class Worker:
     def _is_over(self) -> bool:
         if self._tools.should_stop():
             return True
-        return self._asked > 0 and boottime() + self._delay_s > self._over
+        is_spent = self._asked >= self._lease.requests or self._taken >= self._lease.bytes
+        return self._asked > 0 and (is_spent or boottime() + self._delay_s > self._over)
 
     async def _job(self, job: Job) -> bool:
         """Bring one job to its report; false where the rest of the lease is better handed back."""
@@ -204,6 +212,7 @@ class Worker:
         fetched = self._slowed(fetched)
         if requests != fetched.requests:
             fetched = replace(fetched, requests=requests)
+        self._taken += fetched.body_length
         await reports.fetched(job, fetched, permission)
         is_site_failure = fetched.outcome == "failed" and (
             fetched.reason in SITE_FAILURES or fetched.status in SLOW_DOWN

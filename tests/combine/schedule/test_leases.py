@@ -51,9 +51,24 @@ def test_a_job_is_handed_out_with_all_that_its_harvester_must_know(world: World)
         "FETCH": "2",
         "ADDR": "198.41.3.123",
         "DELAY": "60",
+        "ROOM": "10000 1000000000",
     } == dict(job.params)
     assert "leased" == world.state(job.url)
     assert LEASED == world.site("a.example").state
+
+
+def test_a_lease_knows_what_is_left_of_the_budget_of_the_day(world: World) -> None:
+    (job,) = world.take()
+    add(world, "http://a.example/1")
+    world.done(job, STATUS=200, SIZE=900, ASKED=2)
+    world.clock.sleep(61)
+    (job,) = world.take()
+    assert "9998 999999100" == job.get("ROOM")
+    world.done(job)
+    add(world, "http://a.example/2")
+    world.clock.sleep(86400)
+    (job,) = world.take()
+    assert "10000 1000000000" == job.get("ROOM")
 
 
 def test_a_leased_site_is_not_leased_again(world: World) -> None:

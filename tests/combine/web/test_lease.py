@@ -11,7 +11,7 @@ from combine.config import Scheduler, Settings, SiteRule
 from combine.web.addresses import Allowed
 from combine.web.fetch import Fetched
 from combine.web.gate import Permission
-from combine.web.lease import Lease, Spacing, Tools, Worker
+from combine.web.lease import Lease, Spacing, Tools, Worker, leases_of
 from formats import jcf
 from formats.jcf import Job
 
@@ -106,3 +106,25 @@ def test_a_connection_that_the_server_had_left_costs_one_more_request_and_no_try
     assert [(1, "ok", 0.0), (2, "ok", 0.0), (0, "END", 0.0)] == site.told
     assert all(later - earlier >= 0.1 for earlier, later in zip(site.asked, site.asked[1:], strict=False))
     assert 3 == len(site.asked)
+
+
+@pytest.mark.parametrize(
+    ("room", "asked"), [("", 2), ("9 999", 2), ("1 999", 1), ("0 999", 1), ("9 10", 1), ("9 11", 2), ("9 0", 1)]
+)
+def test_a_lease_ends_where_the_budget_of_the_day_is_spent(
+    room: str, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(0.0, True)
+
+    async def fetch(job: Job, address: str, *, robots: str, head_only: bool) -> Fetched:
+        assert not job.get("ROOM")  # it is of the lease, and no harvest holds it
+        await Site.fetch(site, job, address, robots=robots, head_only=head_only)
+        return Fetched("ok", 200, body_length=10)
+
+    monkeypatch.setattr(site, "fetch", fetch)
+    settings = Settings()
+    tools = Tools(settings, site, site, Spacing(settings, Allowed(["127.0.0.0/8"])), site, lambda: False)  # type: ignore[arg-type]
+    (lease,) = leases_of([JOBS[0].having(ROOM=room or None), JOBS[1]])
+    asyncio.run(Worker(lease, tools).run())
+    assert asked == len(site.asked)
+    assert 2 == len([told for told in site.told if told[1] != "END"])
