@@ -76,8 +76,11 @@ def epoch_of(text: str) -> float:
 def is_overtaken(last: str, since: str, now: float) -> bool:
     """Whether what was last done at a time is to be done again in the round that began at `since`.
 
+    What was done nobody knows when (the clock has been set back since) is done again.
     A round that begins in the future (the clock was set back) overtakes nothing: nothing done in it could ever be
     younger than it, and it would be done again and again.
     """
+    if not last:
+        return bool(since)
     began = epoch_of(since)
     return epoch_of(last) < began <= now

@@ -185,7 +185,7 @@ def _queue_reason(frontier: Frontier, row: Row, site: Site, now: float) -> str:
 
 
 def _visit_reason(visit: Job) -> str:
-    outcome, last = visit.get("OUTCOME"), visit.get("LAST")
+    outcome, last = visit.get("OUTCOME"), visit.get("LAST") or "a time when the clock was ahead"
     words = {
         "ok": "it was read as a sitemap" if visit.kind == "sitemap" else "it was fetched and has a record",
         "not-modified": "it had not changed",

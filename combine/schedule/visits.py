@@ -86,6 +86,7 @@ class Visits:
     def __init__(self, path: Path, settings: Settings) -> None:
         self._settings = settings
         self._db = open_database(path, _SCHEMA)
+        self.syncs = 0  # commits of something
         self._sites: dict[str, int] = {}
         self._changes: Counter[str | int] = Counter()  # of the counts: by name, and by site that of its records
         self._held = self._count_held()
@@ -104,6 +105,7 @@ class Visits:
         if self._db.in_transaction:
             self._write_counts()
             self._db.execute("COMMIT")
+            self.syncs += 1
 
     def rollback(self) -> None:
         """Forget what was not committed."""
@@ -281,9 +283,12 @@ class Visits:
             self._count_record(key[0], 1 if has else -1)
 
     def _put_back(self, visit: Job, now: float) -> Job:
-        """A visit from a time when the clock was ahead: it was now, and is due again as long after."""
+        """A visit from a time when the clock was ahead: it is due as long after now as it would have been after that.
+
+        When it was is not known any more, so that a round that begins now asks for its page.
+        """
         wait = max(epoch_of(visit.get("DUE")) - epoch_of(visit.get("LAST")), 0.0)
-        visit = visit.having(LAST=utc_text(now), DUE=utc_text(now + wait))
+        visit = visit.having(LAST=None, DUE=utc_text(now + wait))
         self._rewrite(visit)
         return visit
 

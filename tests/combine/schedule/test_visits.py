@@ -8,6 +8,7 @@ import pytest
 from combine.config import Settings
 from combine.errors import ConfigError
 from combine.schedule.clock import epoch_of, utc_text
+from combine.schedule.intake import is_due
 from combine.schedule.offered import question
 from combine.schedule.politeness import DAY_S
 from combine.schedule.revisit import next_due
@@ -163,12 +164,17 @@ def test_a_relinked_page_has_more_scopes_and_nothing_else(visits: Visits) -> Non
     assert 1 == visits.counts()["urls"]
 
 
-def test_a_visit_from_the_future_was_now(visits: Visits) -> None:
+def test_a_visit_from_the_future_is_due_as_if_it_were_now_and_in_any_round(visits: Visits) -> None:
     year = 365 * DAY_S
     visits.remember([news(at=NOON + year)], NOON + year)
     assert utc_text(NOON + year) == look(visits, now=NOON + year - 30).get("LAST")
     visit = look(visits, now=NOON)
-    assert (utc_text(NOON), utc_text(NOON + 30 * DAY_S)) == (visit.get("LAST"), visit.get("DUE"))
+    assert ("", utc_text(NOON + 30 * DAY_S)) == (visit.get("LAST"), visit.get("DUE"))
+    assert not is_due(visit, "", NOON + 29 * DAY_S)
+    for since in (NOON - 5, NOON + 7_200):  # the round began before the clock was set back, too
+        assert is_due(visit, utc_text(since), NOON)
+    visits.remember([news(at=NOON + 9)], NOON + 9)  # it was asked again: no more in this round
+    assert not is_due(look(visits, now=NOON + 10), utc_text(NOON - 5), NOON + 10)
     assert [URL] == [due.url for due in visits.due(NOON + 31 * DAY_S, 10)]
 
 
