@@ -164,7 +164,7 @@ class _Reading:
         if key == "agent":
             self._take_agent(value)
         elif key == "sitemap":
-            self.sitemaps.append(value)
+            self.sitemaps.append(_text(value))
         elif key in SIGNALS:
             self._take_signal(SIGNALS[key], value)
         elif key == "delay":
@@ -186,7 +186,7 @@ class _Reading:
     def _take_signal(self, name: str, value: str) -> None:
         pattern, *usage = value.split(maxsplit=1) if value.startswith(("/", "*")) and name != "license" else ("",)
         rule = _rule(_spelled(pattern), True) if usage else None
-        signal = _Signal(name, value.encode("latin-1", "replace").decode("utf-8", "replace"), rule)
+        signal = _Signal(name, _text(value), rule)
         if name == "license" or not self._has_agent:
             self.signals.append(signal)
         for group in self._groups if name != "license" else ():
@@ -264,17 +264,19 @@ def _key_and_value(line: str) -> tuple[str, str]:
     elif value.startswith("//") and (match := _SCHEME_FOR_KEY.fullmatch(name)):
         # The colon that is there is the one of a URL.
         name, value = match[1], f"{match[2]}:{value}"
-    return _key_of(_stripped(name)), _stripped(value)
-
-
-def _stripped(text: str) -> str:
-    return text.strip(_BLANK) if text.isascii() else _WIDE_BLANKS.sub("", text)
+    value = value.strip(_BLANK) if value.isascii() else _WIDE_BLANKS.sub("", value)
+    return _key_of(name.strip(_BLANK)), value
 
 
 @lru_cache(maxsize=1024)
 def _key_of(name: str) -> str:
     name = name.lower()
     return next((key for spelling, key in _KEYS if name.startswith(spelling)), "")
+
+
+def _text(value: str) -> str:
+    """The text that the bytes of a value are."""
+    return value if value.isascii() else value.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def _token(value: str) -> str:

@@ -217,6 +217,12 @@ def test_read_to_the_limit_and_not_to_half_a_line() -> None:
     assert rules.allows("http://a.example/other")
 
 
+def test_a_sitemap_in_other_letters() -> None:
+    assert ("https://a.example/\u30c6.xml",) == Rules.parse(
+        "sitemap: https://a.example/\u30c6.xml".encode(), "x"
+    ).sitemaps
+
+
 def test_repeated_sitemaps_are_told_once() -> None:
     robots = b"sitemap: http://a.example/1\nSite-Map: http://a.example/2\nsitemap: http://a.example/1\n"
     assert ("http://a.example/1", "http://a.example/2") == Rules.parse(robots, "combine").sitemaps
