@@ -18,7 +18,7 @@ from combine.page import dates, language, styles
 from combine.page.directives import SILENT, Robots, robots
 from combine.page.encoding import encoding_of
 from combine.page.feeds import read_xml
-from combine.page.html import Document, Reference, read
+from combine.page.html import Document, Reference, measured, read
 from combine.page.labels import decode as decode_text
 from combine.page.labels import encoding_for
 from combine.page.mime import is_nosniff, is_read
@@ -29,8 +29,6 @@ from combine.urls import of_bytes, targets_of
 from formats.hrf import Harvest
 from formats.wir import Link
 
-_WHITE_SPACE = b" \n\t\r\f\v"
-_NO_WORD_ENDS = (b"\t", b"\r", b"\f", b"\v")  # in plain text, which is kept as it is; elsewhere there are none
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _PUBLISHED = (
     *("article:published_time", "datepublished", "dc.date", "dcterms.created", "dc.date.issued", "dcterms.issued"),
@@ -77,7 +75,8 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
     title = found.title or ""
     declared = _declared_language(harvest, found)
     links, canonical = _links(harvest, url, found, charset if sniffed.type in _HTML else "", limits.links)
-    words, text_digest = _measured(found.text, title) if found.text else (0, digest(url + sniffed.type, ""))
+    words, bare = found.measure or measured(found.text)
+    text_digest = digest(bare, title) if found.text else digest(measured(url + sniffed.type).bare, "")
     return Page(
         url=url,
         type=sniffed.type,
@@ -102,20 +101,11 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
     )
 
 
-def digest(text: str, title: str) -> str:
+def digest(bare: bytes, title: str) -> str:
     """The MD5 of text and title without white space, in upper-case hex: as Combine has made it since 3.5."""
-    return _measured(text, title)[1]
-
-
-def _measured(text: str, title: str) -> tuple[int, str]:
-    """How many words a text has, and its digest with the title: both look for its white space."""
-    raw = text.encode("utf-8", "replace")
-    # Taking white space out of bytes is cheap, and what went is what parts the words.
-    bare = raw.translate(None, _WHITE_SPACE)
-    words = len(raw) - len(bare) - sum(raw.count(sign) for sign in _NO_WORD_ENDS if sign in raw) + bool(text)
     found = hashlib.md5(bare, usedforsecurity=False)
-    found.update(title.encode("utf-8", "replace").translate(None, _WHITE_SPACE))
-    return words, found.hexdigest().upper()
+    found.update(measured(title).bare)
+    return found.hexdigest().upper()
 
 
 def _document(body: bytes, sniffed: Sniffed, limits: Limits) -> tuple[Document | None, str]:

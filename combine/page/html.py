@@ -26,6 +26,9 @@ _BREAK = "\0"  # never in a parsed text: the HTML standard drops NUL
 _BLANKS = "\n\t\r\f"
 _WIDE_BLANKS = "\xa0\u2002\u2003\u2009\u202f\u3000"  # those that pages use; rarer ones stay as they are
 
+_WHITE_SPACE = b" \n\t\r\f\v"
+_NO_WORD_ENDS = (b"\t", b"\r", b"\f", b"\v")  # in plain text, which is kept as it is; elsewhere there are none
+
 _BLOCKS = [
     *("address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd", "details", "dialog", "dir"),
     *("div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "html"),
@@ -50,6 +53,22 @@ class Reference(NamedTuple):
     text: str = ""
 
 
+class Measure(NamedTuple):
+    """What a text comes to: its words, and its UTF-8 without white space, of which the digest is made."""
+
+    words: int
+    bare: bytes
+
+
+def measured(text: str) -> Measure:
+    """Measure a text in which a word ends at a blank or a line end."""
+    raw = text.encode("utf-8", "replace")
+    # Taking white space out of bytes is cheap, and what went is what parts the words.
+    bare = raw.translate(None, _WHITE_SPACE)
+    words = len(raw) - len(bare) - sum(raw.count(sign) for sign in _NO_WORD_ENDS if sign in raw) + bool(text)
+    return Measure(words, bare)
+
+
 @dataclass(slots=True)
 class Document:
     """What one HTML page says, before anything in it is resolved."""
@@ -62,6 +81,7 @@ class Document:
     headings: list[tuple[int, str]] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
     text: str = ""
+    measure: Measure | None = None  # of the text, where the reader has taken it
 
 
 def read(source: bytes, depth: int) -> Document:
@@ -81,6 +101,7 @@ def read_in_python(source: bytes) -> Document:
     document.language = attributes.get("lang") or attributes.get("xml:lang") or ""
     hidden = frozenset(node.mem_id for node in tree.css("[hidden]")) if b"hidden" in source.lower() else frozenset()
     document.text = _paragraphs("".join(_Pass(document, hidden).over(root)))
+    document.measure = measured(document.text)
     return document
 
 
@@ -90,11 +111,12 @@ def read_in_c(source: bytes) -> Document:
     Raises MemoryError. Of the text of one link or heading it takes about 64 KB.
     """
     assert _READER is not None, "the accelerator was not built"
-    fields = _READER(source, _OPTIONS).split(_BREAK)
+    run, text, words, bare = _READER(source, _OPTIONS)
+    fields = run.split(_BREAK)
     metas, equivalents, headings, sets = map(int, fields[:4])
     title, base = fields[5], fields[6]
     document = Document(
-        title=title[1:] if title else None, language=fields[4], base=base[1:] if base else None, text=fields[-1]
+        title=title[1:] if title else None, language=fields[4], base=base[1:] if base else None, text=text
     )
     start, end = 7, 7 + 2 * metas
     names = [" ".join(name.lower().split()) for name in fields[start:end:2]]
@@ -107,6 +129,7 @@ def read_in_c(source: bytes) -> Document:
     columns = (fields[end + place : -1 : 4] for place in range(4))
     found = map(Reference, *columns)
     document.references = list(found) if not sets else _taken_apart(found)
+    document.measure = Measure(words, bare)
     return document
 
 

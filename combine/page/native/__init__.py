@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import selectolax.lexbor
 
@@ -49,7 +50,30 @@ class Tag(ctypes.Structure):
     )
 
 
-Reader = Callable[[bytes, int], str]
+class _Found(ctypes.Structure):
+    """`struct found` of reader.c."""
+
+    _fields_ = (
+        ("fields", ctypes.c_void_p),
+        ("text", ctypes.c_void_p),
+        ("bare", ctypes.c_void_p),
+        ("fields_length", ctypes.c_size_t),
+        ("text_length", ctypes.c_size_t),
+        ("bare_length", ctypes.c_size_t),
+        ("words", ctypes.c_size_t),
+    )
+
+
+class Found(NamedTuple):
+    """What was read: the fields as reader.c orders them, the text, its words, its UTF-8 without white space."""
+
+    fields: str
+    text: str
+    words: int
+    bare: bytes
+
+
+Reader = Callable[[bytes, int], Found]
 
 
 def reader(tags: dict[int, Tag]) -> Reader | None:
@@ -68,18 +92,18 @@ def reader(tags: dict[int, Tag]) -> Reader | None:
     table = (Tag * KNOWN_TAGS)()
     for tag_id, tag in tags.items():
         table[tag_id] = tag
-    read_page.restype = ctypes.c_void_p
     read_page.argtypes = (
         *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint),
-        ctypes.POINTER(ctypes.c_size_t),
+        ctypes.POINTER(_Found),
     )
-    length = ctypes.c_size_t()
-    place = ctypes.pointer(length)
+    found = _Found()
+    place = ctypes.pointer(found)
 
-    def read(source: bytes, options: int) -> str:
-        found = read_page(functions, table, source, len(source), options, place)
-        if not found:
+    def read(source: bytes, options: int) -> Found:
+        if not read_page(functions, table, source, len(source), options, place):
             raise MemoryError("a page needs more memory than it may have")
-        return ctypes.string_at(found, length.value).decode("utf-8", "replace")
+        fields = ctypes.string_at(found.fields, found.fields_length).decode("utf-8", "replace")
+        text = ctypes.string_at(found.text, found.text_length).decode("utf-8", "replace")
+        return Found(fields, text, found.words, ctypes.string_at(found.bare, found.bare_length))
 
     return read

@@ -1,8 +1,9 @@
 /* reader: one pass over the tree of a page, as combine/page/html.py makes it, in C.
  *
  * Takes   the UTF-8 source of a page, and the functions of the lexbor library that selectolax has loaded.
- * Gives   one run of fields with a NUL after each (no parsed text has one): the order is at the end of `read_page`.
- * Fails   with NULL where there is no memory; what was taken for the page is freed.
+ * Gives   one run of fields with a NUL after each (no parsed text has one), in the order that stands above `read_page`,
+ *         and the text of the page with what it is measured by.
+ * Fails   with 0 where there is no memory.
  * Keeps   its buffers from page to page, but for those that a large page made larger than KEPT_ROOM: one thread only.
  * Limits  the texts of a link and of a heading are cut where they have MOST_TEXT bytes.
  *
@@ -58,11 +59,11 @@ struct buffer {
 struct page {
     const struct lexbor *lexbor;
     const struct tag *tags;
-    struct buffer text, metas, equivalents, headings, references, piece, line;
+    struct buffer pieces, text, bare, metas, equivalents, headings, references, piece, line;
     struct buffer title, base, out;
     int has_title, has_base;
     size_t counts[4]; /* metas, equivalents, headings, sets of references */
-    size_t depth_room;
+    size_t words, depth_room;
     Node **parents;
 };
 
@@ -157,19 +158,38 @@ static void add_words(struct buffer *buffer, const unsigned char *at, size_t len
     buffer->length += to - start;
 }
 
+/* What the text of a page is measured by: its bytes without white space (space, and 9 to 13), and its word ends. */
+static unsigned char *measure(const unsigned char *at, const unsigned char *end, unsigned char *bare, size_t *ends)
+{
+    for (; at < end; at++) {
+        *ends += *at == ' ' || *at == '\n';
+        if (*at != ' ' && (*at < 9 || *at > 13))
+            *bare++ = *at;
+    }
+    return bare;
+}
+
 /* As html.py's _paragraphs: a line for each run of text between breaks. */
 static void add_paragraphs(struct buffer *to, struct page *page)
 {
-    const unsigned char *at = page->text.data, *end = at + page->text.length;
+    const unsigned char *at = page->pieces.data, *end = at + page->pieces.length;
+    size_t length = page->pieces.length;
     struct buffer *line = &page->line;
-    if (!page->text.length || !make_room(line, page->text.length) || !make_room(to, page->text.length + 1))
+    if (!length || !make_room(line, length) || !make_room(to, length + 1) || !make_room(&page->bare, length))
         return;
-    int has_line = 0;
+    unsigned char *bare = page->bare.data;
     while (at < end) {
-        unsigned char *out = line->data, *doubled = NULL;
+        unsigned char *out = line->data, *doubled = NULL, *bare_before = bare;
+        size_t blanks = 0;
         while (at < end && *at) {
-            size_t blank = special[*at] ? usual_blank_at(at, end) : 0;
+            if (!special[*at]) {
+                *bare++ = *out++ = *at++;
+                continue;
+            }
+            size_t blank = usual_blank_at(at, end);
             if (!blank) {
+                if (*at != 11)
+                    *bare++ = *at;
                 *out++ = *at++;
                 continue;
             }
@@ -178,26 +198,30 @@ static void add_paragraphs(struct buffer *to, struct page *page)
                 if (doubled == NULL && out[-1] == ' ')
                     doubled = out;
                 *out++ = ' ';
+                blanks++;
             }
         }
         at++;
         while (out > line->data && out[-1] == ' ')
-            out--;
+            out--, blanks--;
         if (out == line->data)
             continue;
         size_t before = to->length;
-        if (has_line)
+        if (before)
             add(to, "\n", 1);
         size_t start = to->length;
-        if (doubled != NULL && doubled < out)
+        if (doubled != NULL && doubled < out) {
             add_words(to, line->data, out - line->data);
-        else
+            blanks = 0;
+            bare = measure(to->data + start, to->data + to->length, bare_before, &blanks);
+        } else
             add(to, line->data, out - line->data);
         if (to->length == start)
             to->length = before; /* only rare blanks */
         else
-            has_line = 1;
+            page->words += blanks + 1;
     }
+    page->bare.length = bare - page->bare.data;
 }
 
 static int is_named(const unsigned char *name, size_t length, const char *wanted, size_t wanted_length)
@@ -494,13 +518,13 @@ static int put_together(struct page *page, Node *root, struct buffer *out)
         end_field(out);
     }
     struct buffer *lists[] = {&page->metas, &page->equivalents, &page->headings, &page->references};
-    int broken = page->text.broken | page->title.broken | page->base.broken;
+    int broken = page->pieces.broken | page->title.broken | page->base.broken;
     for (int i = 0; i < 4; i++) {
         add(out, lists[i]->data, lists[i]->length);
         broken |= lists[i]->broken;
     }
-    add_paragraphs(out, page);
-    return !(broken | out->broken | page->piece.broken | page->line.broken);
+    add_paragraphs(&page->text, page);
+    return !(broken | out->broken | page->piece.broken | page->line.broken | page->text.broken | page->bare.broken);
 }
 
 static void empty(struct buffer *buffer)
@@ -516,21 +540,30 @@ static void empty(struct buffer *buffer)
 
 static void start(struct page *page)
 {
-    struct buffer *all[] = {&page->text, &page->metas, &page->equivalents, &page->headings, &page->references,
-                            &page->piece, &page->line, &page->title, &page->base, &page->out};
+    struct buffer *all[] = {&page->pieces, &page->text, &page->bare, &page->metas, &page->equivalents,
+                            &page->headings, &page->references, &page->piece, &page->line, &page->title,
+                            &page->base, &page->out};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         empty(all[i]);
     memset(page->counts, 0, sizeof page->counts);
     page->has_title = page->has_base = 0;
+    page->words = 0;
 }
 
-/* Read a page: `*length` bytes, which last until the next page; NULL where there is no memory for it.
+/* What was read of a page; it lasts until the next. */
+struct found {
+    const unsigned char *fields, *text, *bare;
+    size_t fields_length, text_length, bare_length;
+    size_t words;
+};
+
+/* Read a page; 0 where there is no memory for it.
  *
  * The fields: how many metas, equivalents, headings and sets of references there are; language; title and base, each
  * with "+" before it where it is there; metas (name, content), equivalents (name, content), headings (level, text),
- * references (kind, href, rel, text); and what follows the last NUL is the text. */
-const unsigned char *read_page(const struct lexbor *lexbor, const struct tag *tags, const unsigned char *source,
-                               size_t source_length, unsigned options, size_t *length)
+ * references (kind, href, rel, text). */
+int read_page(const struct lexbor *lexbor, const struct tag *tags, const unsigned char *source, size_t length,
+              unsigned options, struct found *found)
 {
     static struct page page;
     start(&page);
@@ -540,14 +573,15 @@ const unsigned char *read_page(const struct lexbor *lexbor, const struct tag *ta
     int done = 0;
     if (document != NULL) {
         lexbor->document_options(document, options);
-        if (lexbor->document_parse(document, source, source_length) == 0) {
+        if (lexbor->document_parse(document, source, length) == 0) {
             Node *root = lexbor->first_child(document);
             while (root != NULL && lexbor->type(root) != ELEMENT_NODE)
                 root = lexbor->next(root);
-            done = root != NULL && pass(&page, root, &page.text, 1, 0) && put_together(&page, root, &page.out);
+            done = root != NULL && pass(&page, root, &page.pieces, 1, 0) && put_together(&page, root, &page.out);
         }
         lexbor->document_destroy(document);
     }
-    *length = page.out.length;
-    return done ? page.out.data : NULL;
+    *found = (struct found){page.out.data,   page.text.data,   page.bare.data, page.out.length,
+                            page.text.length, page.bare.length, page.words};
+    return done;
 }

@@ -13,6 +13,7 @@ from combine.config import Page as Limits
 from combine.page import language
 from combine.page.directives import Robots, robots
 from combine.page.extract import Page, digest, extract
+from combine.page.html import measured
 from formats.hrf import Harvest
 from formats.jcf import job
 from formats.wir import Link
@@ -282,13 +283,13 @@ def test_rights_are_recorded_word_for_word() -> None:
 
 
 def test_digest_is_that_of_the_original() -> None:
-    assert "4A71E83AE8E353A06D19FACB2EC4A3F6" == digest("My text in record", "A title string")
-    assert "F619D8E87F5AFC7C2F75A5C7062C67DF" == digest("My new text in record", "A title string")
+    assert "4A71E83AE8E353A06D19FACB2EC4A3F6" == digest(measured("My text in record").bare, "A title string")
+    assert "F619D8E87F5AFC7C2F75A5C7062C67DF" == digest(measured("My new text in record").bare, "A title string")
 
 
 def test_pages_without_text_have_a_digest_of_their_own() -> None:
     image = page_of(b"\x89PNG\r\n\x1a\n", "Content-Type: image/png")
-    assert digest(URL + "image/png", "") == image.text_digest
+    assert digest(measured(URL + "image/png").bare, "") == image.text_digest
 
 
 @given(st.binary(max_size=400), st.sampled_from(["text/html", "text/xml", "text/plain", "", "x"]))
