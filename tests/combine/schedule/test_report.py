@@ -270,7 +270,7 @@ def test_why(world: World, make: Callable[[World], None], state: str, reason: st
     ("outcome", "params", "reason"),
     [
         ("ok", {}, "it was fetched and has a record at"),
-        ("not-modified", {}, "it had not changed"),
+        ("not-modified", {"RECORD": "1"}, "it had not changed"),
         ("redirect", {"TO": "http://b.example/"}, "it redirects to http://b.example/"),
         ("redirect", {}, "it redirects to nowhere"),
         ("gone", {"STATUS": 404}, "it is gone (404)"),
