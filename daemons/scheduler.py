@@ -26,6 +26,7 @@ from combine.keep.home import Home, lock, room
 from combine.keep.spool import Spool
 from combine.schedule import orders, report
 from combine.schedule.clock import system_clock
+from combine.schedule.database import read_whole
 from combine.schedule.duties import Duties, Outside
 from combine.schedule.exclusions import ExcludeFile
 from combine.schedule.frontier import Frontier
@@ -52,8 +53,10 @@ class Scheduler:
         self._home, self._context = home, context
         home.cabin.mkdir(exist_ok=True)
         self._allowed = Allowed(context.settings.harvest.allow_private)
-        self._rows = Rows(home.cabin / "queue.sqlite")
-        self._frontier = Frontier(self._rows, context.settings, system_clock(), random.Random(), self._is_listed)
+        queue = home.cabin / "queue.sqlite"
+        with read_whole(queue):
+            self._rows = Rows(queue)
+            self._frontier = Frontier(self._rows, context.settings, system_clock(), random.Random(), self._is_listed)
         self._intake = Intake(self._frontier)
         self._idbd = AsyncClient(home.socket("idbd"), "idbd", "scheduler")
         self._rates = Rates(time.monotonic)
@@ -134,6 +137,11 @@ class Scheduler:
         return ok()
 
     # The skeleton's questions ---------------------------------------------------------------------------------------
+
+    @property
+    def syncs(self) -> int:
+        """Commits so far."""
+        return self._rows.syncs
 
     def commit(self) -> None:
         """One sync for all that changed in a tick."""

@@ -178,7 +178,8 @@ class Job:
         value = self.params.get(name)
         if not value:
             return default
-        if not _WHOLE.fullmatch(value):
+        # Nearly all are short and plain, and need no look by an expression.
+        if not (value.isdecimal() and value.isascii() and len(value) <= 18) and not _WHOLE.fullmatch(value):
             raise RecordError(f"{name}={value[:40]!r} is not a whole number")
         return int(value)
 
@@ -284,7 +285,7 @@ def dump_text(value: Job) -> str:
     for name, text in params.items():
         if name not in PARAMETERS and not _NAME.fullmatch(name):
             raise RecordError(f"{name[:40]!r} is not the name of a JCF parameter")
-        parts.append(f'{name}="{_encode(name, text) if special else text}"')
+        parts.append(f'{name}="{_encode(name, text) if special and _SPECIAL.search(text) else text}"')
     return " ".join(parts)
 
 

@@ -80,6 +80,11 @@ class Desk(Protocol):
 
     service: Service
 
+    @property
+    def syncs(self) -> int:
+        """How often something was made durable so far."""
+        ...
+
     def verbs(self) -> dict[str, Verb]:
         """The handler of each verb."""
         ...
@@ -187,6 +192,7 @@ class Server:
         self.path = path
         self.connections: set[_Connection] = set()
         self.stopping = asyncio.Event()
+        self._messages = 0
         self._verbs = desk.verbs()
         assert set(self._verbs) == set(desk.service.verbs), "the verbs are those of services.py"
         self._fault = ""  # what the last commit failed of
@@ -259,6 +265,7 @@ class Server:
 
     async def answer(self, connection: _Connection, request: Message) -> None:
         """Run one verb; its answer waits for the tick's commit."""
+        self._messages += 1
         reply = await self._dispatch(connection, request)
         self._answers.append((connection, reply))
         self.commit_soon()
@@ -363,5 +370,6 @@ class Server:
             if connection.transport is not None:
                 connection.transport.close()
         await self.desk.stop()
+        log.info("its work is done messages=%d syncs=%d", self._messages, self.desk.syncs)
         if self._socket_stands():
             self.path.unlink()

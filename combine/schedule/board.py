@@ -12,6 +12,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from combine import hours
 from combine.config import Settings
@@ -330,7 +331,7 @@ class Board:
         if not row.seed:
             return ""
         seed = self.seeds.get(row.seed)
-        return scopes_text({str(seed.scope_id): seed.left(1 if row.kind == "sitemap" else row.depth)})
+        return _scope_text(seed.scope_id, seed.left(1 if row.kind == "sitemap" else row.depth))
 
     def next_number(self) -> int:
         """A number never used before, for a lease or a fetch; committed with what it numbers."""
@@ -378,6 +379,11 @@ class Board:
         """A page that was handed out has no record: its run's budget gets it back."""
         if row.seed and row.kind == "page":
             self.seeds.spend(self.seeds.get(row.seed), -1)
+
+
+@lru_cache(maxsize=4096)
+def _scope_text(scope: int, left: float) -> str:
+    return scopes_text({str(scope): left})
 
 
 def with_event(events: str, event: str) -> str:

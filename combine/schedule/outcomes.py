@@ -38,8 +38,9 @@ class Outcomes(Leases):
 
     def done_all(self, lines: list[Job]) -> list[int]:
         """The outcomes of a message; gives the fetch numbers of those whose harvests, in batches, are current."""
-        with self.rows.held(line.fetch for line in lines):
-            return [line.fetch for line in lines if self.done(line)]
+        numbers = [line.fetch for line in lines]
+        with self.rows.held(numbers):
+            return [fetch for fetch, line in zip(numbers, lines, strict=True) if self.done(line)]
 
     def done(self, line: Job) -> bool:
         """One outcome of a hand-out; true where its harvest, in a batch, is the row's current one."""

@@ -129,6 +129,7 @@ class Rows:
 
     def __init__(self, path: Path) -> None:
         self.db = open_database(path, _SCHEMA)
+        self.syncs = 0  # commits of something
         self._held: dict[int, Row] = {}
 
     def begin(self) -> None:
@@ -140,6 +141,7 @@ class Rows:
         """Make durable all that was changed."""
         if self.db.in_transaction:
             self.db.execute("COMMIT")
+            self.syncs += 1
 
     def rollback(self) -> None:
         """Forget what was not committed."""
@@ -181,14 +183,17 @@ class Rows:
         """Of these keys, each a site and a hash, those that have a row, and their rows in brief."""
         if not keys:
             return []
-        self.begin()
+        is_inside = self.db.in_transaction
+        self.begin()  # or each key would be a transaction
         self.db.execute("DELETE FROM asked")
         self.db.executemany("INSERT INTO asked VALUES (?, ?)", keys)
         rows = self.db.execute(
             "SELECT job.site, job.h, state, kind, prio, depth, seed, since FROM asked CROSS JOIN job"
             " ON job.site = asked.site AND job.h = asked.h"
-        )
-        return [(site, h, Brief(*brief)) for site, h, *brief in rows.fetchall()]
+        ).fetchall()
+        if not is_inside:
+            self.db.execute("COMMIT")
+        return [(site, h, Brief(*brief)) for site, h, *brief in rows]
 
     def fetched_as(self, fetch: int) -> Row | None:
         """The row whose latest fetch number this is; None fences a late message out."""

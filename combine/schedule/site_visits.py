@@ -1,7 +1,7 @@
 """The last visits of sites: the historical table of idbd, JSON values in a sqlitedict, written behind.
 
 It is what `combine site` and people look into; no decision hangs on it, since a site's pace is the scheduler's own. So
-it may lag a second, and lose that second at a crash. sqlitedict writes in a thread of its own, which a full disk ends:
+it may lag some seconds, and lose those at a crash. sqlitedict writes in a thread of its own, which a full disk ends:
 such a thread is replaced.
 """
 
@@ -40,6 +40,7 @@ class SiteVisits:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._news: dict[str, dict[str, Any]] = {}
+        self._written: dict[str, dict[str, Any]] = {}  # news of before: to ask the table's thread costs 100 µs
         threading.excepthook = _say
         open_database(path, _SCHEMA).close()
         self._table = self._open()
@@ -57,7 +58,7 @@ class SiteVisits:
 
     def get(self, site: str) -> dict[str, Any] | None:
         """What is known of a site."""
-        found = self._news.get(site)
+        found = self._news.get(site) or self._written.get(site)
         if found is None and self._is_alive():
             found = self._table.get(site)
         return dict(found) if found else None
@@ -70,6 +71,9 @@ class SiteVisits:
             self._table = self._open()
         self._table.update(self._news)
         self._table.commit(blocking=False)
+        if len(self._written) > WAITING:
+            self._written.clear()
+        self._written |= self._news
         self._news.clear()
 
     def close(self) -> None:
@@ -79,7 +83,9 @@ class SiteVisits:
             self._table.close()
 
     def _open(self) -> Any:
-        return SqliteDict(str(self._path), "site", encode=json.dumps, decode=json.loads, journal_mode="WAL")
+        return SqliteDict(
+            str(self._path), "site", encode=json.dumps, decode=json.loads, journal_mode="WAL", outer_stack=False
+        )
 
     def _is_alive(self) -> bool:
         return bool(self._table.conn is not None and self._table.conn.is_alive())

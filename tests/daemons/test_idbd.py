@@ -218,6 +218,7 @@ def test_a_writing_thread_that_ended_is_replaced(tmp_path: Path, caplog: pytest.
     sites.note("a", jcf.job(OUTCOME="ok"), "now")
     sites.flush()
     sites._table.close()
+    sites._written.clear()
     assert sites.get("a") is None
     sites.note("b", jcf.job(OUTCOME="ok"), "now")
     sites.flush()

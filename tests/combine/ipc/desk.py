@@ -57,6 +57,10 @@ class Desk:
         await self.go.wait()
         return ok(text="gone" if request.is_gone() else "here")
 
+    @property
+    def syncs(self) -> int:
+        return self.log.count("commit")
+
     def commit(self) -> None:
         if self.commit_faults:
             raise self.commit_faults.pop(0)
