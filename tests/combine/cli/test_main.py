@@ -96,7 +96,7 @@ def test_an_error_is_one_sentence_and_an_exit_code(combine: Run, words: tuple[st
         (RetryLater("later"), 75, "combine: later\n"),
         (RecordError("line 3"), 1, "combine: line 3\n"),
         (KeyboardInterrupt(), 130, ""),
-        (OSError(28, "No space left on device"), 1, "combine: No space left on device\n"),
+        (OSError(28, "No space left on device"), 75, "combine: No space left on device\n"),
         (PermissionError(13, "Permission denied", "/x"), 1, "combine: /x: Permission denied\n"),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_full_disk_below_stdout_is_one_sentence(home: Home, put: Callable[...,
         done = subprocess.run(
             [*PROGRAM, "--home", str(home.path), "list"], stdout=full, stderr=subprocess.PIPE, check=False
         )
-    assert (1, b"combine: No space left on device\n") == (done.returncode, done.stderr)
+    assert (75, b"combine: No space left on device\n") == (done.returncode, done.stderr)
 
 
 def test_init_says_what_it_did(tmp_path: Path) -> None:
