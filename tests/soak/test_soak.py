@@ -9,11 +9,12 @@ from tests.soak.driver import run
 from tests.soak.plan import KINDS, Fault, Plan, draw
 
 #: Seeds whose plans hold every kind of fault between them, and last few seconds each.
-SEEDS = (1, 2, 3, 4, 5)
+SEEDS = (16, 70, 84)
 
 
 def test_a_seed_says_it_all() -> None:
     assert draw(7) == draw(7)
+    assert set(KINDS) == {fault.kind for seed in SEEDS for faults in draw(seed).rounds for fault in faults}
     assert set(KINDS) == {fault.kind for seed in range(60) for faults in draw(seed).rounds for fault in faults}
 
 
