@@ -27,7 +27,7 @@ from publicsuffixlist import PublicSuffixList
 LIMIT_BYTES = 2048
 
 #: Resolved references remembered. The menu of a site comes with each of its pages; about 300 bytes an entry.
-REMEMBERED = 16_384
+REMEMBERED = 32_768
 
 _ENCODED = re.compile("%([0-9A-Fa-f]{2})")
 _BROKEN_ENCODING = re.compile("%(?![0-9A-Fa-f]{2})")
