@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import cast
+from typing import TypeVar
 
 import ada_url
 from publicsuffixlist import PublicSuffixList
@@ -44,6 +44,9 @@ _NEEDS_WHOLE_BASE = frozenset(["", "?", "#", " "])
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
+T = TypeVar("T")
+
+
 class BadURL(ValueError):
     """A text is no URL that can be harvested; the message says why in one sentence."""
 
@@ -63,12 +66,8 @@ def targets_of(base: str, hrefs: Iterable[str]) -> list[str]:
     A place in the page itself (`#x`) is elsewhere. What was joined is remembered for the other pages of a directory.
     """
     known = _MEMORY.of(base)
-    hrefs = list(hrefs)
-    found = list(map(known.get, hrefs))
-    while None in found:
-        place = found.index(None)
-        found[place] = _MEMORY.target(known, base, hrefs[place])
-    return cast("list[str]", found)
+    look = known.get
+    return [_MEMORY.target(known, base, href) if (target := look(href)) is None else target for href in hrefs]
 
 
 class _Memory:
@@ -81,7 +80,11 @@ class _Memory:
     def of(self, base: str) -> dict[str, str]:
         """What is remembered for a page; nothing, where its references depend on more than its directory."""
         directory = _directory(base)
-        return self._known.setdefault(directory, {}) if directory else {}
+        if not directory:
+            return {}
+        if (known := self._known.get(directory)) is None:
+            known = self._remember(self._known, directory, {})
+        return known
 
     def target(self, known: dict[str, str], base: str, href: str) -> str:
         """Join a reference that is not known yet."""
@@ -90,12 +93,17 @@ class _Memory:
         target = resolve(base, href) or ""
         target = target.partition("#")[0] if target.startswith(("http://", "https://")) else ""
         if href[:1] not in _NEEDS_WHOLE_BASE and href.isprintable() and (":" not in href[:6] or "://" in href[:8]):
-            if self._count >= REMEMBERED:
-                self._known.clear()
-                self._count = 0
-            known[href] = target
-            self._count += 1
+            self._remember(known, href, target)
         return target
+
+    def _remember(self, where: dict[str, T], key: str, value: T) -> T:
+        """Remember one thing more; where there are too many, only that."""
+        if self._count >= REMEMBERED:
+            self._known.clear()
+            self._count = 0
+        self._count += 1
+        where[key] = value
+        return value
 
 
 _MEMORY = _Memory()
