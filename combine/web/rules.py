@@ -42,11 +42,13 @@ _PLAIN_IN_QUERY = _UNRESERVED | frozenset(":/?@")
 _SCHEME_FOR_KEY = re.compile(r"(\S+)\s+(https?)", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
-#: How a key may begin, in lower case: what Google's parser forgives, the longer spellings first.
+#: How a key may begin, in lower case: what Google's parser forgives, and crawler-commons', longer spellings first.
 _KEYS = (
     ("user-agent", "agent"),
     ("useragent", "agent"),
     ("user agent", "agent"),
+    ("user_agent", "agent"),
+    ("useg-agent", "agent"),
     ("allow", "allow"),
     ("disallow", "disallow"),
     ("dissallow", "disallow"),
@@ -55,6 +57,8 @@ _KEYS = (
     ("diaslow", "disallow"),
     ("diasllow", "disallow"),
     ("disallaw", "disallow"),
+    ("desallow", "disallow"),
+    ("dis-allow", "disallow"),
     ("sitemap", "sitemap"),
     ("site-map", "sitemap"),
     ("crawl-delay", "delay"),

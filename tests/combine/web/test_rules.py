@@ -178,11 +178,18 @@ def test_a_crawl_delay_does_not_end_a_list_of_agents() -> None:
         ("user-agent: two words", "two words", False),
         ("user agent combine", "combine", True),
         ("user-agent combine", "combine", True),
+        ("User_agent: combine", "combine", True),
+        ("useg-agent: combine", "combine", True),
     ],
 )
 def test_agents(line: str, agent: str, is_named: bool) -> None:
     rules = Rules.parse(f"user-agent: *\ndisallow: /all\n\n{line}\ndisallow: /named\n".encode(), agent)
     assert (not is_named) == rules.allows("http://a.example/named")
+
+
+@pytest.mark.parametrize("key", ["Desallow:", "dissalow:", "Dis-allow :", "disallow"])
+def test_misspelled_rules_forbid(key: str) -> None:
+    assert not Rules.parse(f"user-agent: *\n{key} /a\n".encode(), "combine").allows("http://a.example/a")
 
 
 @pytest.mark.parametrize(
