@@ -343,7 +343,7 @@ class Duties:
 
     async def revisit(self) -> None:
         """In a standing harvest, queue what is due again."""
-        await asyncio.sleep(REVISIT_S)
+        await asyncio.sleep(min(REVISIT_S, max(self.frontier.settings.scheduler.revisit_s, 1.0)))
         if self.frontier.settings.scheduler.standing and self.frontier.gate == "open":
             await self.ask_again(jcf.job(BEFORE=utc_text(self.frontier.clock.utc())))
 

@@ -32,8 +32,15 @@ _DATED = re.compile(r"\d{4}[/-]", re.ASCII)
 _DIGITS = re.compile(r"\d+", re.ASCII)
 #: A year with its month, in a path or a value.
 _DATE = re.compile(r"(?<![\w-])(\d{4})[-/](?:0?[1-9]|1[0-2])(?![\d])", re.ASCII)
+_NAMES = "year|date|month|day|cal|jahr|leto"
+#: A year, alone or at the head of a date without signs.
 _YEAR = re.compile(
-    r"(?:^|[&;])[\w.\[\]-]*(?:year|date|month|day|cal|jahr|leto)[\w.\[\]-]*=(\d{4})(?!\d)", re.IGNORECASE
+    rf"(?:^|[&;])[\w.\[\]-]*(?:{_NAMES})[\w.\[\]-]*=(\d{{4}})(?:(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?)?(?!\d)",
+    re.IGNORECASE | re.ASCII,
+)
+#: Seconds since 1970, as some calendars have it.
+_SECONDS = re.compile(
+    rf"(?:^|[&;])[\w.\[\]-]*(?:{_NAMES}|time)[\w.\[\]-]*=(\d{{9,10}})(?!\d)", re.IGNORECASE | re.ASCII
 )
 
 
@@ -82,6 +89,7 @@ def _years(path: str, query: str) -> list[int]:
     found = _DATE.findall(path)
     if query:
         found += _DATE.findall(query.replace("=", " ").replace("&", " ")) + _YEAR.findall(query)
+        found += [1970 + int(seconds) // 31_556_952 for seconds in _SECONDS.findall(query)]
     return [int(year) for year in found]
 
 

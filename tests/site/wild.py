@@ -105,6 +105,12 @@ async def flaky(request: Request, writer: asyncio.StreamWriter) -> tuple[int, bo
     return status, True
 
 
+async def ticking(request: Request, writer: asyncio.StreamWriter) -> tuple[int, bool]:
+    """/_/ticking: a page that is another each time."""
+    writer.write(answer(200, linking("Ticking", text=f"This was asked {next(_numbers)} times."), HTML))
+    return 200, True
+
+
 async def charset(request: Request, writer: asyncio.StreamWriter) -> tuple[int, bool]:
     """/_/charset/koi8-r?in=header: a page in an encoding, told by the header, by a meta, or by nothing."""
     name, place = request.path.rsplit("/", 1)[1], request.query("in")
@@ -172,6 +178,7 @@ WILD: dict[str, Behaviour] = {
     "same": same,
     "flaky": flaky,
     "charset": charset,
+    "ticking": ticking,
     "bomb": bomb,
     "challenge": challenge,
     "said": said,

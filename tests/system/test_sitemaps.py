@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -86,3 +87,48 @@ def test_kills_lose_no_page_that_a_sitemap_lists(webs: Webs, homes: Homes) -> No
     assert {web.url(path) for path in pages} == home.urls()
     assert [] == violations(web.requests(), 0.05)
     assert [] == home.leftovers()
+
+
+HOSTILE = {
+    "loop.xml": "<sitemapindex><sitemap><loc>SITE/loop.xml</loc></sitemap><sitemap><loc>SITE/pool.xml</loc></sitemap>"
+    "</sitemapindex>",
+    "pool.xml": "<sitemapindex><sitemap><loc>SITE/loop.xml</loc></sitemap><sitemap><loc>SITE/dated.xml</loc></sitemap>"
+    "</sitemapindex>",
+    "laughs.xml": '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">'
+    + "".join(f'<!ENTITY {after} "{f"&{name};" * 10}">' for name, after in zip("abcdefgh", "bcdefghi", strict=True))
+    + "]><urlset><url><loc>SITE/&i;</loc></url><url><loc>SITE/page-2.html</loc></url></urlset>",
+    "inside.xml": '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
+    "<urlset><url><loc>SITE/&a;</loc></url><url><loc>SITE/page-3.html</loc></url></urlset>",
+    "deep.xml": "<urlset>" * 3000 + "<url><loc>SITE/page-4.html</loc></url>",
+    "many.txt": "\n".join(f"SITE/many-{number}.html" for number in range(1, 60)),
+}
+DATED = (
+    "<urlset><url><loc>SITE/index.html</loc><lastmod>2001-01-01</lastmod></url>"
+    "<url><loc>SITE/page-5.html</loc><lastmod>NOW</lastmod></url>"
+    "<url><loc>SITE/page-6.html</loc><lastmod>2999-01-01</lastmod></url></urlset>"
+)
+
+
+def test_hostile_ones_end_and_lastmod_has_pages_asked_again(webs: Webs, homes: Homes) -> None:
+    robots = "\n".join(f"Sitemap: SITE/{name}" for name in HOSTILE)
+    web = webs(1, "--robots", robots)
+    home = homes("sitemap_urls = 30\n[scheduler]\nsitemap_s = 0.1\n")
+    for number in range(2, 7):
+        (web.root / f"page-{number}.html").write_text(f"<title>{number}</title><p>Page {number}.")
+    for name, text in HOSTILE.items():
+        (web.root / name).write_text(text.replace("SITE", web.url("")))
+    (web.root / "index.html").write_text("<title>Index</title><p>No links.")
+    (web.root / "dated.xml").write_text(DATED.replace("SITE", web.url("")).replace("NOW", "2020-01-01"))
+    home.run("harvest", web.url("/index.html"), "--delay", "0")
+    once = Counter(entry["path"] for entry in web.requests())
+    pages = {f"/page-{number}.html" for number in range(2, 7)} | {"/index.html"}
+    many = {f"/many-{number}.html" for number in range(1, 31)}
+    assert dict.fromkeys({"/robots.txt", "/dated.xml", *pages, *many, *(f"/{name}" for name in HOSTILE)}, 1) == once
+    assert {web.url(path) for path in pages} == home.urls()
+    now = datetime.now(UTC).isoformat()
+    (web.root / "dated.xml").write_text(DATED.replace("SITE", web.url("")).replace("NOW", now))
+    before = len(web.requests())
+    home.run("harvest", "--sitemap", web.url("/dated.xml"), "--delay", "0")
+    asked = [entry["path"] for entry in web.requests()[before:]]
+    assert {"/page-5.html"} == set(asked) & (pages | many)
+    assert ["/dated.xml", "/page-5.html"] == asked[:2]

@@ -40,7 +40,13 @@ SEED = "http://a.example/"
         ("events/1903-05", "calendar"),
         ("cal?year=2031&month=5", "calendar"),
         ("cal?month=2031-05", "calendar"),
-        ("cal?date=20310512", ""),  # what a number of eight digits means, nobody knows
+        ("cal?date=20310512", "calendar"),
+        ("cal?date=20311312", ""),  # there is no such month
+        ("cal?id=20310512", ""),
+        ("cal/20310512", ""),  # what a number of eight digits means by itself, nobody knows
+        ("view.php?view=month&time=1999999999", "calendar"),
+        ("view.php?view=month&time=1780000000", ""),
+        ("soup?time=1200", ""),
         ("cal?year=2027", ""),
         ("isbn/9783-12345", ""),
         ("rfc/9309", ""),

@@ -124,7 +124,8 @@ def test_a_lease_ends_where_the_budget_of_the_day_is_spent(
     monkeypatch.setattr(site, "fetch", fetch)
     settings = Settings()
     tools = Tools(settings, site, site, Spacing(settings, Allowed(["127.0.0.0/8"])), site, lambda: False)  # type: ignore[arg-type]
-    (lease,) = leases_of([JOBS[0].having(ROOM=room or None), JOBS[1]])
+    first, second = (job.having(ADDR="127.0.0.1") for job in JOBS)
+    (lease,) = leases_of([first.having(ROOM=room or None), second])
     asyncio.run(Worker(lease, tools).run())
     assert asked == len(site.asked)
     assert 2 == len([told for told in site.told if told[1] != "END"])
