@@ -139,31 +139,30 @@ def dump(value: Harvest) -> bytes:
 
 def head(value: Harvest, body_length: int) -> bytes:
     """Write everything before a body that lies elsewhere; an LF must follow that body. Raises RecordError as `dump`."""
-    known = {
-        "Job": jcf.dump(value.job).decode(),
-        "Outcome": value.outcome,
-        "Protocol": value.protocol,
-        "Fetched": value.fetched,
-        "Elapsed-Ms": str(value.elapsed_ms),
-        "Peer": value.peer,
-        "Digest": value.digest,
-        "Robots": value.robots,
-        "Tls": value.tls,
-        "Truncated": value.truncated,
-        "Request-Length": str(len(value.request)),
-        "Header-Length": str(len(value.header)),
-        "Body-Length": str(body_length),
-    }
-    lines = [f"{name}: {text}" for name, text in known.items() if text]
     # Unknown lines go before the three lengths, so that these always close a head.
-    lines[-3:-3] = [f"{name}: {text}" for name, text in value.extra]
-    if fault := _fault(known) or _fault_of_extra(value.extra):
+    rows = [
+        VERSION,
+        f"Job: {jcf.dump(value.job).decode()}",
+        f"Outcome: {value.outcome}",
+        f"Protocol: {value.protocol}" if value.protocol else "",
+        f"Fetched: {value.fetched}",
+        f"Elapsed-Ms: {value.elapsed_ms}",
+        f"Peer: {value.peer}" if value.peer else "",
+        f"Digest: {value.digest}" if value.digest else "",
+        f"Robots: {value.robots}" if value.robots else "",
+        f"Tls: {value.tls}" if value.tls else "",
+        f"Truncated: {value.truncated}" if value.truncated else "",
+        *[f"{name}: {text}" for name, text in value.extra],
+        f"Request-Length: {len(value.request)}",
+        f"Header-Length: {len(value.header)}",
+        f"Body-Length: {body_length}",
+    ]
+    lines = [row for row in rows if row]
+    text = "\n".join(lines)
+    if fault := _fault_of(value, body_length) or _fault_of_extra(value.extra) or _fault_of_lines(text, lines):
         raise RecordError(fault)
-    text = "\n".join((VERSION, *lines, "\n"))
-    if "\r" in text or text.count("\n") != len(lines) + 2:
-        raise RecordError(_fault_of_lines(lines))
     try:
-        raw = text.encode("utf-8")
+        raw = text.encode("utf-8") + b"\n\n"
     except UnicodeEncodeError as error:
         raise RecordError(f"character {error.start} of the HRF head cannot be written in UTF-8") from None
     if len(raw) > HEAD_BYTES:
@@ -284,6 +283,16 @@ def _fault(lines: Mapping[str, str]) -> str:
     return ""
 
 
+def _fault_of(value: Harvest, body_length: int) -> str:
+    """What no head can say of a harvest; "" if nothing."""
+    numbers = (value.elapsed_ms, len(value.request), len(value.header), body_length)
+    is_said = value.outcome in OUTCOMES and value.truncated in TRUNCATIONS and _FETCHED.fullmatch(value.fetched)
+    if is_said and all([0 <= number <= most for number, most in zip(numbers, NUMBERS.values(), strict=True)]):
+        return ""
+    said = {"Job": "", "Outcome": value.outcome, "Fetched": value.fetched, "Truncated": value.truncated}
+    return _fault(said | {name: str(number) for name, number in zip(NUMBERS, numbers, strict=True)})
+
+
 def _fault_of_extra(extra: tuple[tuple[str, str], ...]) -> str:
     for name, _ in extra:
         if name in HEAD or not _NAME.fullmatch(name):
@@ -291,11 +300,11 @@ def _fault_of_extra(extra: tuple[tuple[str, str], ...]) -> str:
     return ""
 
 
-def _fault_of_lines(lines: list[str]) -> str:
-    for line in lines:
-        if _LINE_END.search(line):
-            return f"a line of an HRF head cannot hold a line end: {line[:60]!r}"
-    return ""
+def _fault_of_lines(text: str, lines: list[str]) -> str:
+    """Which of the lines, that are joined in `text`, holds a line end; "" if none."""
+    if "\r" not in text and text.count("\n") == len(lines) - 1:
+        return ""
+    return f"a line of an HRF head cannot hold a line end: {next(filter(_LINE_END.search, lines))[:60]!r}"
 
 
 def _read_job(line: str, offset: int) -> Job:
