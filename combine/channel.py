@@ -46,8 +46,7 @@ class Channel:
     def ready(self) -> None:
         """Say that the socket listens, or that work can be done; the note is cleared."""
         self._note = ""
-        self._send(b"READY\n")
-        self._send(b"NOTE \n")
+        self._send(b"NOTE \nREADY\n")  # in this order: who is ready waits for nothing
 
     def note(self, text: str) -> None:
         """Say in one sentence what is done or waited for; `combine status` shows the latest, "" clears it."""

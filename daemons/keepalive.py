@@ -29,6 +29,7 @@ from pathlib import Path
 import setproctitle
 
 from combine import spawn
+from combine.channel import Channel
 from combine.config import Settings, load
 from combine.daemonise import cap, detach
 from combine.errors import EXIT_TRY_LATER, CombineError, ConfigError, passes
@@ -153,7 +154,11 @@ class Keepalive:
             spawn.keep_heap()
         configure_logging(child.name, None if child.service == "logd" else self.home.path)
         context = Context(self.home.path, child.name, child.slot, self.settings, channel, self.options.overrides)
-        return self.mains[child.service](context)
+        try:
+            return self.mains[child.service](context)
+        except CombineError as error:
+            Channel(channel).note(str(error))  # for the status: whoever started this shall know why it is not ready
+            raise
 
     def _look_after_raw(self) -> None:
         def body(_: socket.socket) -> int:

@@ -17,7 +17,7 @@ from types import TracebackType
 from combine.cli import units
 from combine.cli.peers import READY_S
 from combine.config import load
-from combine.errors import CombineError, RetryLater
+from combine.errors import EXIT_CONFIG, CombineError, RetryLater
 from combine.keep.home import Home
 
 #: Seconds in which a killed process is gone.
@@ -25,10 +25,10 @@ _KILLED_S = 1.0
 
 
 class NotStarted(CombineError):
-    """A unit did not start; it has said why on stderr."""
+    """A unit did not start; it has said why on stderr, or it is said here."""
 
-    def __init__(self, unit: str, code: int) -> None:
-        super().__init__(f"{unit} could not be started")
+    def __init__(self, unit: str, code: int, reason: str = "") -> None:
+        super().__init__(f"{unit} could not be started" + (f": {reason}" if reason else ""))
         self.exit_code = code
 
 
@@ -48,7 +48,10 @@ class Started:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        unfit = self._unfit(self.units) if isinstance(error, RetryLater) else None
         self.stop()
+        if unfit is not None:
+            raise unfit from None
 
     def need(self, *wanted: str) -> list[str]:
         """Start those of the units that do not run, together, and wait until they are ready.
@@ -103,6 +106,15 @@ class Started:
         for unit, code in zip(missing, codes, strict=True):
             if code and unit not in alive:
                 raise NotStarted(unit, code)
+        if unfit := self._unfit(missing):
+            raise unfit
+
+    def _unfit(self, wanted: list[str]) -> NotStarted | None:
+        """What is to be said of a unit that waits in vain, since a process of it met what the operator must mend."""
+        for unit in wanted:
+            if reason := units.unfit(self.home.path, unit):
+                return NotStarted(unit, EXIT_CONFIG, reason)
+        return None
 
     def _start_one(self, unit: str) -> int:
         return units.start_unit(

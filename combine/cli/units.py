@@ -124,6 +124,13 @@ def _await_ready(home: Path, unit: str, answer: int, wait_s: float) -> int:
     return EXIT_FINDING
 
 
+def unfit(home: Path, unit: str) -> str:
+    """Why a child of a unit ended, if the operator must mend it: to wait for it is in vain. "" where none did."""
+    children = [child for status in read_status(home) if status["unit"] == unit for child in status["children"]]
+    ended = f"exit {EXIT_CONFIG}"
+    return next((child.get("note") or ended for child in children if child.get("last_exit") == ended), "")
+
+
 def _waiting(home: Path, unit: str) -> str:
     """What the children that are not ready say, or how they ended; "" where none says anything."""
     children = [child for status in read_status(home) if status["unit"] == unit for child in status["children"]]

@@ -361,6 +361,8 @@ def _check_format(home: Home) -> None:
 
 def _check_writable(home: Home) -> None:
     for directory in (home.path, *home.directories()):
+        if directory.exists() and not directory.is_dir():
+            raise ConfigError(f"{directory} is no directory: move it away")
         if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
             code = errno.EROFS if os.statvfs(directory).f_flag & os.ST_RDONLY else errno.EACCES
             raise places.unfit(directory, OSError(code, os.strerror(code)))

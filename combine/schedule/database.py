@@ -8,7 +8,8 @@ one whose tables are not those that its version has, is refused before anything 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from combine.errors import ConfigError
@@ -28,7 +29,7 @@ def open_database(path: Path, schema: str) -> sqlite3.Connection:
 
     Raises ConfigError where the file is no database, or none of this program's.
     """
-    try:
+    with read_whole(path):
         database = sqlite3.connect(path, isolation_level=None, cached_statements=256)
         try:
             _check(path, database, schema)
@@ -38,15 +39,20 @@ def open_database(path: Path, schema: str) -> sqlite3.Connection:
         except BaseException:
             database.close()
             raise
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError) and (path.is_file() or not path.exists()):
-            raise  # the disk's fault, which passes
-        raise _damaged(path, error) from None
     return database
 
 
-def _damaged(path: Path, error: Exception) -> ConfigError:
-    return ConfigError(f"{path} is damaged ({error}): restore it from a backup, or move it away to begin anew")
+@contextmanager
+def read_whole(path: Path) -> Iterator[None]:
+    """Name the database in which a damaged page is met: raises ConfigError then. What is the disk's goes through."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError) and (path.is_file() or not path.exists()):
+            raise  # it passes
+        raise ConfigError(
+            f"{path} is damaged ({error}): restore it from a backup, or move it away to begin anew"
+        ) from None
 
 
 def _check(path: Path, database: sqlite3.Connection, schema: str) -> None:

@@ -267,7 +267,7 @@ class TestChannel:
         assert channel.answer_pings()
         parent.send(b"NG\nPING\nnonsense\n")
         assert channel.answer_pings()
-        assert b"NOTE waiting for idbd\nNOTE a READY\nREADY\nNOTE \nPONG\nPONG\n" == parent.recv(1000)
+        assert b"NOTE waiting for idbd\nNOTE a READY\nNOTE \nREADY\nPONG\nPONG\n" == parent.recv(1000)
         parent.close()
         channel.close()
 

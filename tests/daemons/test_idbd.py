@@ -235,6 +235,6 @@ def test_main_serves_until_it_is_told_to_stop(tmp_path: Path, monkeypatch: pytes
     parent, child = socket.socketpair()
     parent.shutdown(socket.SHUT_WR)
     assert 0 == idbd_module.main(Context(home.path, "idbd", 0, LISTED, child))
-    assert b"READY\nNOTE \n" == parent.recv(100)
+    assert b"NOTE \nREADY\n" == parent.recv(100)
     parent.close()
     child.close()

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from combine import __version__, spawn
+from combine.cli import units
 from combine.config import Settings
 from combine.errors import EXIT_CONFIG, ConfigError
 from combine.keep.home import Home
@@ -180,6 +181,14 @@ def test_the_end_of_a_life_is_no_fault(home: Home) -> None:
         assert "exit 0" == all_running(home, "harvester")["harvester-1"]["last_exit"]
         log = end(process)
     assert "WARNING" not in log
+
+
+def test_why_a_child_cannot_begin_is_in_the_status(home: Home) -> None:
+    does(home, "scheduler", "unfit")
+    with keepalive(home, "cabin"):
+        until(lambda: units.unfit(home.path, "cabin"))
+        assert "the queue is damaged: move it away" == units.unfit(home.path, "cabin")
+        assert "" == units.unfit(home.path, "hdb")
 
 
 def test_what_a_child_waits_for_is_in_the_status_and_the_unit_is_not_ready(home: Home) -> None:

@@ -508,6 +508,6 @@ def test_main_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     parent, child = socket.socketpair()
     parent.shutdown(socket.SHUT_WR)
     assert 0 == scheduler_module.main(Context(home.path, "scheduler", 0, LISTED, child))
-    assert b"READY\nNOTE \n" == parent.recv(100)
+    assert b"NOTE \nREADY\n" == parent.recv(100)
     parent.close()
     child.close()

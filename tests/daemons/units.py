@@ -51,6 +51,9 @@ def main(context):
     stop = []
     signal.signal(signal.SIGTERM, signal.SIG_IGN if "stubborn" in does else lambda *_: (tell("term"), stop.append(1)))
     channel = Channel(context.channel)
+    if "unfit" in does:
+        from combine.errors import ConfigError
+        raise ConfigError("the queue is damaged: move it away")
     if "crash" in does:
         raise ValueError("as it was told")
     if "wait" in does:

@@ -333,6 +333,15 @@ def test_a_unit_that_does_not_start_ends_it_with_its_code(
     assert "could not be started" in result.stderr
 
 
+def test_a_unit_that_waits_in_vain_ends_it_with_the_reason(
+    combine: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "unfit", lambda _, unit: "idbd: its table is damaged" if unit == "hdb" else "")
+    result = combine("harvest", A, *LOCAL)
+    assert 78 == result.exit_code
+    assert "combine: hdb could not be started: idbd: its table is damaged" in result.stderr
+
+
 def test_the_agent_is_what_sites_see() -> None:
     from combine.cli.plan import agent
 

@@ -8,6 +8,7 @@ It is never made anew: when the format changes, one of the next version is put b
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 import tarfile
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from combine.channel import Context
 from combine.cli import main, units
 from combine.config import Agent, Politeness, Settings
 from combine.errors import ConfigError
@@ -30,6 +32,7 @@ from combine.schedule.site_visits import SiteVisits
 from combine.schedule.visits import Visits
 from combine.web.robots import RobotsStore
 from daemons import keepalive
+from daemons.scheduler import Scheduler
 from formats import hrf
 from tests.combine.schedule.world import World
 
@@ -188,3 +191,13 @@ def test_a_database_of_before_its_version_was_kept_gets_it(old: Home) -> None:
     with closing(sqlite3.connect(path)) as database:
         assert (1,) == database.execute("PRAGMA user_version").fetchone()
         assert (7,) == database.execute("SELECT count(*) FROM job").fetchone()
+
+
+def test_a_database_with_a_damaged_page_is_named_at_the_start(old: Home) -> None:
+    path = old.cabin / "queue.sqlite"
+    Rows(path).db.close()
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+    with socket.socket() as channel, pytest.raises(ConfigError, match="is damaged"):
+        Scheduler(old, Context(old.path, "scheduler", 0, Settings(), channel))

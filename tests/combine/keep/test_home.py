@@ -338,3 +338,12 @@ def test_room_looks_at_the_real_disk(home: Home) -> None:
     left = room(home, Settings())
     assert left.free_bytes > 0
     assert 0 == left.spool_bytes
+
+
+@pytest.mark.parametrize("name", ["cabin", "robots", "hdb", "hrf/new"])
+def test_a_file_in_the_place_of_a_directory_is_named(home: Home, name: str) -> None:
+    place = home.path / name
+    place.rmdir()
+    place.write_bytes(b"")
+    with pytest.raises(ConfigError, match=f"{name} is no directory: move it away"):
+        open_home(home.path, {})
