@@ -97,16 +97,18 @@ class Engines:
 
     async def look_up(self, questions: list[str]) -> list[str]:
         """LOOKUP, there and back."""
-        asked = _arrived("LOOKUP", questions).texts()
-        return _arrived("OK", self.visits.lookup(asked, time.time())).texts()
+        asked = _read(_bytes("LOOKUP", questions)).texts()
+        return _read(_bytes("OK", self.visits.lookup(asked, time.time()))).texts()
 
     def add(self, lines: list[Job]) -> None:
         """ADD in full messages."""
-        for start in range(0, len(lines), MESSAGE):
-            asyncio.run(self._add(lines[start : start + MESSAGE]))
+        requests = [_bytes("ADD", lines[start : start + MESSAGE]) for start in range(0, len(lines), MESSAGE)]
+        with self.timed("link"):
+            for request in requests:
+                asyncio.run(self._add(request))
 
-    async def _add(self, lines: list[Job]) -> None:
-        await self.intake.offer(_arrived("ADD", lines).texts(), self.look_up)
+    async def _add(self, request: bytes) -> None:
+        await self.intake.offer(_read(request).texts(), self.look_up)
         self.frontier.tick()
         self.rows.commit()
 
@@ -121,27 +123,33 @@ class Engines:
 
     def work_off(self, count: int) -> int:
         """TAKE sites, DONE twice as the harvester and the parser say it, STORED, REMEMBER; gives the jobs."""
-        jobs = _sent("OK", self.frontier.take(HOLDER, count))
-        self.rows.commit()
+        with self.timed("job"):
+            answer = _bytes("OK", self.frontier.take(HOLDER, count))
+            self.rows.commit()
+        jobs = _read(answer).jobs()
         ends = [jcf.job(LEASE=number, END=1) for number in {job.get("LEASE") for job in jobs}]
-        done = [
-            _answered(job, BATCH="0000000000000000001-00000000-harvester-1-1", TOOK=12, SIZE=30_000) for job in jobs
-        ]
-        for line in _sent("DONE", [*done, *ends]):
-            self.frontier.done(line)
-        self.rows.commit()
-        for line in _sent("DONE", done):
-            self.frontier.done(line)
-        now = "2026-11-30T08:00:00.123Z"
-        for line in _sent("STORED", [_answered(job, RECORD=1, LAST=now, FTIME=now, ETAG='"1"') for job in jobs]):
-            self.frontier.stored(line)
+        batch, now = "0000000000000000001-00000000-harvester-1-1", "2026-11-30T08:00:00.123Z"
+        done = _bytes("DONE", [*(_answered(job, BATCH=batch, TOOK=12, SIZE=30_000) for job in jobs), *ends])
+        again = _bytes("DONE", [_answered(job, BATCH=batch).having(LEASE=None) for job in jobs])
+        kept: dict[str, str | int] = {"RECORD": 1, "LAST": now, "FTIME": now, "ETAG": '"1"'}
+        stored = [_answered(job, DIGEST=f"{job.fetch:032x}", **kept).having(LEASE=None) for job in jobs]
+        with self.timed("job"):
+            self._finish(done, again, _bytes("STORED", stored))
+        return len(jobs)
+
+    def _finish(self, done: bytes, again: bytes, stored: bytes) -> None:
+        for request in (done, again):
+            current = self.frontier.done_all(_read(request).jobs())
+            _bytes("OK", [f'{jcf.VERSION} FETCH="{fetch}"' for fetch in current])
+            self.rows.commit()
+        self.frontier.stored_all(_read(stored).jobs())
         self.rows.commit()
         while rows := self.frontier.untold(500):
-            self.visits.remember(_sent("REMEMBER", [row.result.encode() for row in rows]), time.time())
+            news = _read(_bytes("REMEMBER", [row.result for row in rows]))
+            self.visits.remember(news.jobs(), time.time())
             self.visits.commit()
             self.frontier.told(rows)
             self.rows.commit()
-        return len(jobs)
 
     def close(self) -> None:
         """Close both, as a kill would but for the files."""
@@ -149,18 +157,18 @@ class Engines:
         self.visits.close()
 
 
-def _arrived(word: str, lines: Iterable[Line]) -> Message:
-    """A message, there."""
+def _bytes(word: str, lines: Iterable[Line]) -> bytes:
+    """A message on the wire."""
+    return dump(message(word, lines))
+
+
+def _read(data: bytes) -> Message:
+    """The message, there."""
     reader = Reader()
-    reader.feed(dump(message(word, lines)))
+    reader.feed(data)
     taken = reader.take()
     assert taken is not None
     return taken
-
-
-def _sent(word: str, lines: Iterable[Line]) -> list[Job]:
-    """The lines of a message, there."""
-    return _arrived(word, lines).jobs()
 
 
 def _answered(job: Job, **params: str | int) -> Job:
@@ -197,17 +205,17 @@ def measure(known: int, options: argparse.Namespace, directory: Path) -> dict[st
     engines = Engines(directory, Settings())
     engines.add([jcf.job(URL=SEED, SEED=SEED, SCOPE="domain", DELAY=0)])
     engines.resolve()
+    engines.spent.clear()
     jobs = 0
     for _ in range(options.ticks):
         urls = [sites.known() if sites._chance.random() < KNOWN_SHARE else sites.fresh() for _ in range(LINKS)]
         lines = [jcf.job(URL=url, SEED=SEED, VIA=SEED, DEPTH=4) for url in urls]
-        with engines.timed("link"):
-            engines.add(lines)
+        engines.add(lines)
         engines.resolve()
-        with engines.timed("job"):
-            jobs += engines.work_off(JOBS)
+        jobs += engines.work_off(JOBS)
     with engines.timed("lease"):
-        leases = {job.get("LEASE") for job in engines.frontier.take(HOLDER, 1_000)}
+        answer = _bytes("OK", engines.frontier.take(HOLDER, 1_000))
+    leases = {job.get("LEASE") for job in _read(answer).jobs()}
     in_memory = len(engines.frontier.sites.by_id)
     grown = _anonymous_bytes() - before
     engines.rows.commit()

@@ -242,6 +242,16 @@ class Board:
         self._count_errand(row.kind, state, row.site, 1)
         row.state = state
 
+    def move_many(self, rows: list[Row], state: int) -> None:
+        """Rows of one site were moved to a state."""
+        for row in rows:
+            counts = self.counts_of(row)
+            counts[row.state] -= 1
+            counts[state] += 1
+            self._count_errand(row.kind, row.state, row.site, -1)
+            self._count_errand(row.kind, state, row.site, 1)
+            row.state = state
+
     def _count_errand(self, kind: str, state: int, site: int, change: int) -> None:
         if kind == "robots" and state == QUEUED:
             self.site(site).errands += change

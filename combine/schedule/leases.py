@@ -9,6 +9,7 @@ Rules that must hold, and where:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -19,8 +20,6 @@ from combine.schedule.rows import LEASED, QUEUED, Row
 from combine.schedule.sites import DUE, Site
 from combine.services import MESSAGE_LINES
 from combine.urls import network_of
-from formats import jcf
-from formats.jcf import Job
 
 #: Due sites that may go looked at for one TAKE, in search of those that its holder had last; and due sites at all.
 AFFINITY, LOOKED_AT = 64, 5_000
@@ -90,7 +89,7 @@ class Leases(Board):
         if self._space_at is not None and self._space_at <= self.clock.boot():
             self._space_at = None
 
-    def take(self, holder: Holder, count: int) -> list[Job]:
+    def take(self, holder: Holder, count: int) -> list[str]:
         """Lease up to `count` due sites to a holder; gives their jobs, grouped by lease, as many as an answer holds."""
         self.tick()
         now = self.clock.boot()
@@ -99,7 +98,7 @@ class Leases(Board):
         is_probe = self.line.is_down()
         if is_probe:
             count = min(count, 1 if now >= self.line.next_probe() else 0)
-        jobs: list[Job] = []
+        jobs: list[str] = []
         for site in self._due_for(holder, count, now):
             if len(jobs) == MESSAGE_LINES:
                 break
@@ -124,13 +123,13 @@ class Leases(Board):
         self._save_number()
         return lease
 
-    def take_relinks(self, holder: Holder, count: int) -> list[Job]:
+    def take_relinks(self, holder: Holder, count: int) -> list[str]:
         """Lease relink jobs, which need no site."""
         rows = self.rows.relinks(count) if self.relinks[QUEUED] and self.gate == "open" else []
         if not rows:
             return []
         lease = self._open_lease(None, holder, 0.0, self.clock.boot())
-        jobs = [self._hand_out(row, lease) for row in rows]
+        jobs = self._hand_out(rows, lease)
         self._save_number()
         return jobs
 
@@ -196,23 +195,26 @@ class Leases(Board):
             rested = now - max(self.settings.politeness.address_delay_s, 60.0)
             self.addresses = {key: value for key, value in self.addresses.items() if value[0] or value[2] > rested}
 
-    def _lease(self, site: Site, holder: Holder, now: float, most: int) -> list[Job]:
-        rows = self._ready(site, 1)
+    def _lease(self, site: Site, holder: Holder, now: float, most: int) -> list[str]:
+        # The run of the first job sets the pace, and the pace how many go with it: mostly as many as the last run's.
+        size = min(politeness.lease_size(self.settings, self.delay(site)), most)
+        rows = self._ready(site, size)
         if not rows:
             return []
-        if rows[0].seed:
-            site.asked = self.seeds.get(rows[0].seed).delay
+        asked = self.seeds.get(rows[0].seed).delay if rows[0].seed else site.asked
         delay = self.delay(site)
-        size = min(politeness.lease_size(self.settings, delay), most)
-        if size > 1:
-            rows = self._ready(site, size)
+        if asked != site.asked:
+            site.asked = asked
+            delay = self.delay(site)
+            size = min(politeness.lease_size(self.settings, delay), most)
+            rows = rows[:size] if size < len(rows) else self._ready(site, size)
         # What failed before goes last: a failure that speaks of the site ends the lease, and one bad page must not be
         # all that is ever tried.
         rows.sort(key=lambda row: row.kind == "page" and row.nrt > 0)
         lease = self._open_lease(site, holder, delay, now)
-        jobs = [self._hand_out(row, lease) for row in rows]
+        jobs = self._hand_out(rows, lease)
         if not self.is_listed(site.host, site.address):
-            jobs[0] = jobs[0].having(ROOM=self._room(site))
+            jobs[0] += f' ROOM="{self._room(site)}"'
         return jobs
 
     def _room(self, site: Site) -> str:
@@ -265,24 +267,37 @@ class Leases(Board):
             self.settle(site)
         return lease
 
-    def _hand_out(self, row: Row, lease: Lease) -> Job:
-        row.fetch, row.lease = self.next_number(), lease.id
-        row.scopes = self.scopes_now(row)
-        self.set_state(row, LEASED, fetch=row.fetch, lease=lease.id, scopes=row.scopes)
-        if row.seed and row.kind == "page":
-            self.seeds.spend(self.seeds.get(row.seed), 1)
-        return jcf.parse_text(row.line).having(
-            SCOPES=row.scopes or None,
-            REQUISITES="1" if row.seed and self.seeds.get(row.seed).scope.has_requisites else None,
-            KIND=row.kind if row.kind != "page" else None,
-            DEPTH=row.depth,
-            PRIO=row.prio or None,
-            SINCE=row.since or None,
-            NRT=row.nrt or None,
-            LEASE=lease.id,
-            FETCH=row.fetch,
-            ADDR=lease.address or None,
-            DELAY=f"{lease.delay:g}" if lease.site else None,
+    def _hand_out(self, rows: list[Row], lease: Lease) -> list[str]:
+        """Rows go out; gives their lines: what they hold, and what this hand-out adds to it."""
+        end = f' LEASE="{lease.id}"'
+        place = (f' ADDR="{lease.address}"' if lease.address else "") + (
+            f' DELAY="{lease.delay:g}"' if lease.site else ""
+        )
+        pages: Counter[int] = Counter()
+        changes, lines = [], []
+        for row in rows:
+            fetch, scopes = self.next_number(), self.scopes_now(row)
+            changes.append((fetch, lease.id, scopes, row.seq))
+            if row.seed and row.kind == "page":
+                pages[row.seed] += 1
+            lines.append(f'{row.line}{self._facts(row, scopes)}{end} FETCH="{fetch}"{place}')
+        self.rows.lease(changes)
+        self.move_many(rows, LEASED)
+        for seed, count in pages.items():
+            self.seeds.spend(self.seeds.get(seed), count)
+        return lines
+
+    def _facts(self, row: Row, scopes: str) -> str:
+        """What a hand-out says beside a row's line."""
+        requisites = ' REQUISITES="1"' if row.seed and self.seeds.get(row.seed).scope.has_requisites else ""
+        return (
+            (f' SCOPES="{scopes}"' if scopes else "")
+            + requisites
+            + (f' KIND="{row.kind}"' if row.kind != "page" else "")
+            + f' DEPTH="{row.depth}"'
+            + (f' PRIO="{row.prio}"' if row.prio else "")
+            + (f' SINCE="{row.since}"' if row.since else "")
+            + (f' NRT="{row.nrt}"' if row.nrt else "")
         )
 
     def keep_only(self, holder: Holder, held: Iterable[int]) -> None:

@@ -244,6 +244,11 @@ class Rows:
         self.db.executemany("INSERT INTO site(id, name) VALUES (?, ?)", zip(numbers, names, strict=True))
         return numbers
 
+    def lease(self, rows: list[tuple[int, int, str, int]]) -> None:
+        """Queued rows go out: fetch number, lease, scopes and number of each."""
+        self.begin()
+        self.db.executemany("UPDATE job SET state = 2, fetch = ?, lease = ?, scopes = ? WHERE seq = ?", rows)
+
     def insert_site(self, name: str) -> int:
         """A new site; gives its number."""
         self.begin()

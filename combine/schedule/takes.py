@@ -31,7 +31,7 @@ class Takes:
         self._frontier, self._duties, self._clock = frontier, duties, clock
         self.waiting: dict[Holder, object] = {}
 
-    async def take(self, lines: list[Job], holder: Holder, is_gone: Callable[[], bool]) -> list[Job]:
+    async def take(self, lines: list[Job], holder: Holder, is_gone: Callable[[], bool]) -> list[str]:
         """Jobs for a holder, as soon as there are some; none after `WAIT` seconds, or where he is gone meanwhile."""
         asked = lines[0] if lines else jcf.job(SITES=1)
         if asked.kind == "relink" or not asked.get("SITE"):
@@ -51,7 +51,7 @@ class Takes:
                 del self.waiting[holder]
         return []
 
-    def _look(self, asked: Job, holder: Holder) -> list[Job]:
+    def _look(self, asked: Job, holder: Holder) -> list[str]:
         if asked.kind == "relink":
             return self._frontier.take_relinks(holder, min(asked.number("COUNT", 100), RELINKS))
         if asked.get("SITE"):
@@ -60,11 +60,11 @@ class Takes:
         self._duties.taken()
         return jobs
 
-    def _look_at(self, name: str, holder: Holder) -> list[Job]:
+    def _look_at(self, name: str, holder: Holder) -> list[str]:
         if not is_site(name):
             raise Rejected(f"SITE={name[:200]!r} is no host, and no host with its port")
         lease = self._frontier.take_site(holder, name)
         if lease is None:
             return []
         self._duties.changed()
-        return [jcf.job(SITE=name, LEASE=lease.id, DELAY=f"{lease.delay:g}")]
+        return [jcf.dump_text(jcf.job(SITE=name, LEASE=lease.id, DELAY=f"{lease.delay:g}"))]

@@ -203,7 +203,7 @@ class Cabin:
         def step() -> Answer:
             self.clock.shift = utc - NOW
             frontier.keep_only(holder, held)
-            return tuple(jcf.dump_text(job) for job in frontier.take(holder, 1))
+            return tuple(frontier.take(holder, 1))
 
         return self._run(number, ("take", holder, held, utc), step)
 
@@ -223,7 +223,7 @@ class Cabin:
 
         def step() -> Answer:
             frontier.keep_only(holder, held)
-            return tuple(jcf.dump_text(job) for job in frontier.take_relinks(holder, 100))
+            return tuple(frontier.take_relinks(holder, 100))
 
         return self._run(number, ("relinks", holder, held), step)
 

@@ -132,7 +132,7 @@ def relinked(world: World, url: str = URL) -> list[tuple[str, str]]:
     """The relink jobs of a URL, done one after another: seed and depth."""
     found: list[tuple[str, str]] = []
     for _ in range(50):
-        jobs = world.frontier.take_relinks(B, 10)
+        jobs = [jcf.parse_text(line) for line in world.frontier.take_relinks(B, 10)]
         world.commit()
         if not jobs:
             return found
@@ -223,7 +223,7 @@ def test_only_what_has_links_is_relinked(world: World, outcome: str, params: dic
     world.seed(URL, MAXDEPTH=5)
     world.done(job, outcome)
     world.stored(job, outcome, **params)
-    taken = world.frontier.take_relinks(A, 10)
+    taken = [jcf.parse_text(line) for line in world.frontier.take_relinks(A, 10)]
     world.commit()
     assert [params.get("TO", "")] * jobs == [job.get("TO") for job in taken]
 

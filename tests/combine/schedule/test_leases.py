@@ -543,13 +543,13 @@ def test_relink_jobs_need_no_site() -> None:
     world.frontier.gate = "paused"
     assert [] == world.frontier.take_relinks(A, 10)
     world.frontier.gate = "open"
-    (job,) = world.frontier.take_relinks(A, 10)
+    (job,) = map(jcf.parse_text, world.frontier.take_relinks(A, 10))
     assert ("relink", "1:1", "0", "") == (job.kind, job.get("SCOPES"), job.get("DEPTH"), job.get("ADDR"))
     assert [] == world.frontier.take_relinks(A, 10)
     world.commit()
     world.frontier.keep_only(A, ())
     world.commit()
-    (again,) = world.frontier.take_relinks(B, 10)
+    (again,) = map(jcf.parse_text, world.frontier.take_relinks(B, 10))
     assert again.fetch > job.fetch
 
 

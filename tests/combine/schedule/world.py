@@ -160,7 +160,7 @@ class World:
         self.frontier.keep_only(holder, held)
         self.frontier.tick()
         self.resolve()
-        jobs = self.frontier.take(holder, count)
+        jobs = [jcf.parse_text(line) for line in self.frontier.take(holder, count)]
         self.commit()
         return jobs
 
@@ -355,7 +355,7 @@ class Web:
 
     def _take_relinks(self) -> list[Job]:
         self.world.frontier.keep_only(self.parser, ())
-        jobs = self.world.frontier.take_relinks(self.parser, 2)
+        jobs = [jcf.parse_text(line) for line in self.world.frontier.take_relinks(self.parser, 2)]
         self.world.commit()
         return jobs
 
