@@ -30,6 +30,7 @@ from combine.cli.status import count_records
 from combine.config import Settings
 from combine.errors import EXIT_DONE, EXIT_FINDING, EXIT_TRY_LATER, RetryLater
 from combine.keep.home import Home, create, is_home
+from combine.keep.spool import Spool
 from combine.services import UNITS
 
 #: What a Ctrl-C exits with, as shells have it: 128 + SIGINT.
@@ -47,6 +48,9 @@ _WORDS = {
 
 #: Seconds between two looks at the units that were started.
 _REVIVE_S = 1.0
+
+#: Seconds that parsers have after the last STORED to put their batches away: a new one starts and looks in that time.
+_PUT_AWAY_S = 5.0
 
 
 @dataclass(slots=True)
@@ -202,6 +206,8 @@ def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started:
                 "--set and --allow-private do not reach them"
             )
         end, stat = _followed(client, home, bounds, session, started)
+        if end.code == EXIT_DONE:
+            _await_empty(Spool(home))
         seen = verdict.judge_seeds(client, home, made.seeds, wish, loaded.refused) if stat else verdict.Verdict()
     return _report(home, end, before, stat, seen)
 
@@ -223,6 +229,13 @@ def _followed(
         return run.follow(client, bounds, seen)
     finally:
         progress.close()
+
+
+def _await_empty(spool: Spool) -> None:
+    """Wait a little until all batches are put away: one that dies after its last STORED leaves them to the next."""
+    deadline = time.monotonic() + _PUT_AWAY_S
+    while not spool.is_empty() and time.monotonic() < deadline:
+        time.sleep(run.LOOK_S / 4)
 
 
 def _first_stat(client: peers.Client, wait_s: float) -> Stat:

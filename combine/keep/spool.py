@@ -147,6 +147,10 @@ class Spool:
         found.update(_batches(self._home.spool_new))
         return found
 
+    def is_empty(self) -> bool:
+        """Whether no batch is in new or in work, and no mark is left of one."""
+        return not self.names() and not self._marked()
+
     def sizes(self) -> Sizes:
         """Count the spool; one look at each directory."""
         new, new_bytes = weigh(self._home.spool_new, SUFFIX)
@@ -163,11 +167,14 @@ class Spool:
 
         Marks are made after their batch is there.
         """
-        marks = [name for name in _names(self._home.spool_cur) if Path(name).suffix in (guilt.SUFFIX, guilt.FRESH)]
+        marks = self._marked()
         alive = self.names() if marks else set()
         for mark in marks:
             if Path(mark).stem not in alive:
                 (self._home.spool_cur / mark).unlink(missing_ok=True)
+
+    def _marked(self) -> list[str]:
+        return [name for name in _names(self._home.spool_cur) if Path(name).suffix in (guilt.SUFFIX, guilt.FRESH)]
 
     def _mark_file(self, name: str) -> Path:
         return self._home.spool_cur / (name + guilt.SUFFIX)

@@ -85,6 +85,10 @@ def _store(home: Path) -> Iterator[str]:
         if path.relative_to(home / "hdb") != Path(key[:2]) / key[2:4] / key:
             yield f"{path} holds the record of {record.url}"
         for name, offset, length in (columns[:3] for columns in record.columns("raw")):
+            if not (home / "raw" / name).is_file():
+                found = [str(place) for place in home.rglob(Path(name).name)]
+                yield f"{path} has its harvest in {name}, which is {found or 'nowhere'}"
+                continue
             data = (home / "raw" / name).read_bytes()[int(offset) : int(offset) + int(length)]
             if hrf.parse(data).job.url != record.url:
                 yield f"{path} has another page's harvest at {name} {offset}"

@@ -165,6 +165,22 @@ def test_what_follows_a_damaged_record_goes_to_bad_whole(home: Home) -> None:
     assert batch.path.read_bytes()[10:] == Spool(home).fail(batch, 10, -1, "damaged").read_bytes()
 
 
+def test_a_spool_is_empty_when_the_last_mark_is_gone(home: Home) -> None:
+    spool = Spool(home)
+    (home.spool_new / "notes.txt").write_text("a stranger's")
+    assert spool.is_empty()
+    publish(home)
+    assert not spool.is_empty()
+    (batch,) = spool.claim("parser-1", 1)
+    with spool.marks(batch) as marks:
+        marks.at(0)
+    assert not spool.is_empty()
+    os.rename(batch.path, home.raw / batch.path.name)  # and then its parser died
+    assert not spool.is_empty()
+    spool.recover()
+    assert spool.is_empty()
+
+
 def test_sizes_count_each_place(home: Home) -> None:
     spool = Spool(home)
     assert Sizes(0, 0, 0, 0) == spool.sizes()
