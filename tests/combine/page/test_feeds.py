@@ -48,3 +48,56 @@ def test_an_address_with_an_entity_is_none(start: bytes) -> None:
     assert "TU & V" == found.title
     assert "leftright" in found.text
     assert "boom" not in repr(found)
+
+
+ATOM = '<feed xmlns="http://www.w3.org/2005/Atom">{}</feed>'
+RSS = "<rss><channel>{}</channel></rss>"
+
+
+@pytest.mark.parametrize(
+    ("source", "title", "hrefs", "text"),
+    [
+        (RSS.format("<title>A &lt;b&gt;bold&lt;/b&gt; &amp;amp; B</title>"), "A bold & B", [], "A bold & B"),
+        (RSS.format("<title>1 &lt; 2 &amp; 3</title>"), "1 < 2 & 3", [], "1 < 2 & 3"),
+        (RSS.format("<title>&lt;img src='i'&gt;</title><title>B</title>"), "B", ["i"], "B"),
+        (ATOM.format("<title>1 &lt;b&gt; 2</title>"), "1 <b> 2", [], "1 <b> 2"),
+        (ATOM.format("<title type='html'>A &lt;i&gt;B&lt;/i&gt;</title>"), "A B", [], "A B"),
+        (ATOM.format("<title type='xhtml'><div>A <b>B</b></div></title>"), "A B", [], "A\nB"),
+        (ATOM.format("<content type='xhtml'><p>x <a href='/y'>z</a></p></content>"), None, ["/y"], "x\nz"),
+        (
+            RSS.format("<item><description>x &lt;a href='/y'&gt;z&lt;/a&gt;&lt;p&gt;w</description></item>"),
+            None,
+            ["/y"],
+            "x z\nw",
+        ),
+        (
+            RSS.format("<item><link> posts/1 </link></item><item><link>no address</link></item>"),
+            None,
+            ["posts/1"],
+            None,
+        ),
+        (
+            RSS.format("<item><guid>http://a.example/1</guid><guid>tag:1</guid></item>"),
+            None,
+            ["http://a.example/1"],
+            None,
+        ),
+        (
+            RSS.format("<item><guid isPermaLink='false'>http://a.example/1</guid></item>"),
+            None,
+            [],
+            "http://a.example/1",
+        ),
+        ("<book><title>The &lt;b&gt; element</title><link>no</link></book>", "The <b> element", [], None),
+    ],
+)
+def test_feeds_hold_html(source: str, title: str | None, hrefs: list[str], text: str | None) -> None:
+    found = read_xml(source.encode())
+    assert title == found.title
+    assert hrefs == [reference.href for reference in found.references]
+    assert text is None or text == found.text
+
+
+def test_a_feed_of_scraps_is_read_in_a_bounded_time() -> None:
+    found = read_xml(RSS.format("<title>&lt;a href=x&gt;</title>" * 20_000).encode())
+    assert 2_000 == len(found.references)
