@@ -11,14 +11,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from combine.urls import BadURL, normalise, resolve
 from combine.web import sitemaps
-from combine.web.gate import Permission
 from combine.web.robots import origin_of
 from formats import jcf
 from formats.hrf import Harvest
 from formats.jcf import Job
+
+if TYPE_CHECKING:  # parsers need this module, and have no use for an HTTP client: half of what they would load
+    from combine.web.gate import Permission
 
 #: Sitemaps of one robots.txt that become jobs: one message.
 NAMED = 1000
