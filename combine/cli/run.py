@@ -23,9 +23,9 @@ from combine.services import MESSAGE_LINES
 from formats.jcf import Job, job
 
 #: Seconds between two looks, at first and later: a small harvest ends within a second, a long one is asked seldom.
-LOOK_S = 0.2
+LOOK_S = 0.05
 LOOK_LATER_S = 0.5
-_EARLY_S = 10.0
+_EARLY_S = 2.0
 
 #: Seconds that a request which is under way may go on after nothing happened for `wait_s`: a whole fetch.
 _FETCH_S = 120.0

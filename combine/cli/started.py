@@ -11,7 +11,6 @@ import os
 import select
 import signal
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 from combine.cli import units
@@ -100,8 +99,8 @@ class Started:
     def _start(self, missing: list[str]) -> None:
         if not missing:
             return
-        with ThreadPoolExecutor(len(missing)) as pool:
-            codes = list(pool.map(self._start_one, missing))
+        begun = [self._begin(unit) for unit in missing]
+        codes = [units.await_unit(beginning, READY_S) for beginning in begun]
         alive = units.running(self.home.path)
         for unit, code in zip(missing, codes, strict=True):
             if code and unit not in alive:
@@ -116,15 +115,9 @@ class Started:
                 return NotStarted(unit, EXIT_CONFIG, reason)
         return None
 
-    def _start_one(self, unit: str) -> int:
-        return units.start_unit(
-            self.home.path,
-            unit,
-            workers=self.workers if unit == "harvester" else 0,
-            overrides=self.overrides,
-            owner=os.getpid(),
-            wait_s=READY_S,
-        )
+    def _begin(self, unit: str) -> units.Beginning:
+        workers = self.workers if unit == "harvester" else 0
+        return units.begin_unit(self.home.path, unit, workers, self.overrides, os.getpid(), forks=True)
 
     def _kill(self) -> None:
         """The children die with their keepalive."""

@@ -1,20 +1,26 @@
 """start-cabin, start-hdb, start-harvester and stop-all, and the functions below them that `combine` uses too.
 
-A unit is started by running keepalive as a program of its own, so that it does not inherit what this command has
-loaded. This module imports no daemon.
+A unit is started by running keepalive as a program of its own, or by a fork that goes on as keepalive and detaches
+itself: three programs would each load what a one-shot harvest and the others have loaded, which was half of the CPU
+time of a small one. Where this process has threads a fork would be no clean one. This module imports no daemon, but by
+name.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 import select
 import signal
 import subprocess
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import click
 
@@ -26,6 +32,11 @@ from combine.keep.locks import who_holds
 from combine.services import UNITS
 from combine.status import process_start, read_status
 from combine.status import running as running
+
+_KEEPALIVE = "daemons.keepalive"
+
+#: What is loaded before a fork, since all units need it; keepalive is the first.
+_SHARED_MODULES = (_KEEPALIVE, "combine.ipc.loop")
 
 #: Seconds that a start waits for the unit to be ready before it says what the unit waits for.
 START_S = 10.0
@@ -41,6 +52,16 @@ OVERLAP_S = 2.5
 STOP_S = 9.5
 
 
+class Beginning(NamedTuple):
+    """A unit that was begun: what waits for keepalive to detach, and where it says that it is ready; else a code."""
+
+    home: Path
+    unit: str
+    code: int = EXIT_DONE
+    detaches: Callable[[], int] = int
+    answer: IO[bytes] | None = None
+
+
 def start_unit(
     home: Path, unit: str, workers: int = 0, overrides: tuple[str, ...] = (), owner: int = 0, wait_s: float = START_S
 ) -> int:
@@ -48,28 +69,76 @@ def start_unit(
 
     What is worth knowing is said on stderr. With `owner` the unit stops by itself when that process is gone.
     """
+    return await_unit(begin_unit(home, unit, workers, overrides, owner), wait_s)
+
+
+def begin_unit(
+    home: Path,
+    unit: str,
+    workers: int = 0,
+    overrides: tuple[str, ...] = (),
+    owner: int = 0,
+    *,
+    forks: bool = False,
+) -> Beginning:
+    """The first half of `start_unit`, so that several begin together; with `forks` in a fork, where that is safe."""
     pid = running(home).get(unit)
     if pid:
         since = who_holds(Home(home).pid_file(unit))[1]
         click.echo(f"{unit} runs already on {home} (pid {pid}, since {since}); nothing was changed", err=True)
-        return EXIT_FINDING
+        return Beginning(home, unit, EXIT_FINDING)
     try:
         open_home(home)  # first: a newer home may have settings that this program does not know
         load(home, overrides)
     except CombineError as error:
         click.echo(f"{unit}: {error}", err=True)
-        return error.exit_code
+        return Beginning(home, unit, error.exit_code)
     ready, said = os.pipe()
     command = _command(home, unit, workers, overrides, owner)
-    with os.fdopen(ready, "rb", buffering=0) as answer:
-        detaching = subprocess.Popen(
-            [*command, "--ready-fd", str(said)], pass_fds=[said], env=_environment(), stdin=subprocess.DEVNULL
-        )
+    begin = _fork if forks and threading.active_count() == 1 else _run
+    try:
+        detaches = begin([*command, "--ready-fd", str(said)], said)
+    finally:
         os.close(said)
-        code = detaching.wait()
-        if code:
-            return code
-        return _await_ready(home, unit, answer.fileno(), wait_s)
+    return Beginning(home, unit, 0, detaches, os.fdopen(ready, "rb", buffering=0))
+
+
+def await_unit(beginning: Beginning, wait_s: float) -> int:
+    """Wait until a unit that was begun is ready, or waits for another; 0 or an exit code, as `start_unit`."""
+    if beginning.answer is None:
+        return beginning.code
+    with beginning.answer as answer:
+        code = beginning.detaches()
+        return code or _await_ready(beginning.home, beginning.unit, answer.fileno(), wait_s)
+
+
+def _run(command: list[str], said: int) -> Callable[[], int]:
+    """Run a program; what is returned waits for its end, and gives its exit code."""
+    return subprocess.Popen(command, pass_fds=[said], env=_environment(), stdin=subprocess.DEVNULL).wait
+
+
+def _fork(command: list[str], said: int) -> Callable[[], int]:
+    """Do in a fork what `_run` does."""
+    from combine.spawn import EXIT_BUG
+
+    modules = [importlib.import_module(name) for name in _SHARED_MODULES]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = EXIT_BUG
+    try:
+        # What this command leaves behind is never looked at again: a socket of its that was collected here would close
+        # a descriptor which by then is another's.
+        gc.freeze()
+        code = modules[0].main(command[command.index(_KEEPALIVE) + 1 :])
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else EXIT_BUG
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def stop_unit(home: Path, unit: str) -> bool:
@@ -140,7 +209,7 @@ def _waiting(home: Path, unit: str) -> str:
 
 def _command(home: Path, unit: str, workers: int, overrides: tuple[str, ...], owner: int) -> list[str]:
     # -P: a directory `daemons` in the current directory is not ours.
-    command = [sys.executable, "-P", "-m", "daemons.keepalive", unit, "--home", str(home), "--workers", str(workers)]
+    command = [sys.executable, "-P", "-m", _KEEPALIVE, unit, "--home", str(home), "--workers", str(workers)]
     for override in overrides:
         command += ["--set", override]
     return [*command, "--owner", f"{owner}:{process_start(owner)}"] if owner else command

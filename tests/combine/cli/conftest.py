@@ -57,6 +57,11 @@ class Desk:
         self.scheduler: dict[str, Answer | Iterable[Message]] = {"STAT": [ok(stat())]}
         self.idbd: dict[str, Answer | Iterable[Message]] = {}
 
+    def begin_unit(
+        self, home: Path, unit: str, workers: int, overrides: tuple[str, ...], owner: int, *, forks: bool
+    ) -> units.Beginning:
+        return units.Beginning(home, unit, self.start_unit(home, unit, workers, overrides, owner))
+
     def start_unit(
         self,
         home: Path,
@@ -90,6 +95,7 @@ def desk(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """Fake daemons that the command starts and stops as it would real ones."""
     desk = Desk(home)
     monkeypatch.setattr(units, "start_unit", desk.start_unit)
+    monkeypatch.setattr(units, "begin_unit", desk.begin_unit)
     monkeypatch.setattr(units, "stop_units", desk.stop_units)
     monkeypatch.setattr(units, "running", lambda _: dict(desk.alive))
     monkeypatch.setattr(run, "LOOK_S", 0.0)

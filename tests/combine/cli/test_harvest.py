@@ -81,7 +81,9 @@ def test_outcomes_are_counted_from_the_start_of_the_run(combine: Run, ready: Des
 
 def test_a_home_is_made(tmp_path: Path, ready: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "scheduler", lambda _: Client(ready.home.socket("scheduler"), "scheduler"))
-    monkeypatch.setattr(units, "start_unit", lambda home, unit, **more: ready.start_unit(ready.home.path, unit, **more))
+    monkeypatch.setattr(
+        units, "begin_unit", lambda _, *more, **forks: ready.begin_unit(ready.home.path, *more, **forks)
+    )
     result = CliRunner().invoke(main, ["--home", str(tmp_path / "new"), "harvest", A, *LOCAL])
     assert 1 == result.exit_code
     assert is_home(tmp_path / "new")
@@ -327,7 +329,7 @@ def test_whoever_stops_the_daemons_ends_the_harvest(home: Home, desk: Desk) -> N
 def test_a_unit_that_does_not_start_ends_it_with_its_code(
     combine: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(units, "start_unit", lambda *_, **__: 78)
+    monkeypatch.setattr(units, "begin_unit", lambda home, unit, *_, **__: units.Beginning(home, unit, 78))
     result = combine("harvest", A, *LOCAL)
     assert 78 == result.exit_code
     assert "could not be started" in result.stderr
