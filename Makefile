@@ -5,7 +5,7 @@ PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE := combine/page/native/reader.c combine/page/native/build.py
 SOURCES := combine daemons formats tests bench docs
 
-.PHONY: help install develop harvest test check lint format types docs bench bench-peers bench-scale bench-harvesters bench-steps explore soak power fuzz simulate clean
+.PHONY: help install develop harvest test check lint format types docs bench bench-peers bench-scale bench-harvesters bench-steps explore soak power fuzz audit simulate clean
 
 help: ## print these words
 	@sed -n 's/^\([a-z-]*\):.*## /make \1: /p' Makefile
@@ -64,6 +64,11 @@ power: .venv/.developed ## the power fails at any call of a recorded harvest, ha
 
 fuzz: .venv/.developed ## strangers' bytes for all that reads any, ten minutes each; ARGS="--seconds 60 html"
 	$(RUN)/python -m tests.fuzz $(ARGS)
+
+audit: .venv/.installed ## known advisories of what is installed, by pip-audit in an environment of its own
+	$(PYTHON) -m venv build/audit && build/audit/bin/pip install --quiet pip-audit
+	$(RUN)/pip freeze --exclude-editable > build/audit/installed.txt
+	build/audit/bin/pip-audit --no-deps --disable-pip -r build/audit/installed.txt
 
 simulate: .venv/.developed ## days of harvesting in a minute, by the real scheduler; ARGS="--scale 10 giant"
 	$(RUN)/python -m tests.simulator $(ARGS)

@@ -283,12 +283,16 @@ def load(home: Path, overrides: tuple[str, ...] = ()) -> Settings:
 
 
 def _document(path: Path) -> dict[str, Any]:
+    if path.is_fifo():  # it would be waited for
+        raise ConfigError(f"{path} cannot be read: it is a named pipe; put a file there")
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8"))
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}; mend that line") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not understood: its values are nested too deep") from None
     except OSError as error:
         sentence = f"{path} cannot be read: {error.strerror}"
         raise (RetryLater if passes(error) else ConfigError)(sentence) from None

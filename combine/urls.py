@@ -43,6 +43,8 @@ _DEFAULT_PORT = {"http": ":80", "https": ":443"}
 _NEEDS_WHOLE_BASE = frozenset(["", "?", "#", " "])
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
+#: Host and port. The standard for URLs lets a host have double quotes, too, which would end the URL in a line of JCF.
+_AUTHORITY = re.compile(r"[a-z0-9._~!$&'()*+,;=:\[\]-]+")
 
 T = TypeVar("T")
 
@@ -189,6 +191,8 @@ def normalise(url: str, limit_bytes: int = LIMIT_BYTES, options: Options | None 
     scheme, authority, path, rest = match.groups()
     if "@" in authority:
         raise BadURL("a URL with a user name or password is not taken; leave them out")
+    if _AUTHORITY.fullmatch(authority) is None:
+        raise BadURL(f"no host is called {authority[:80]}")
     query = rest.partition("#")[0]
     normal = f"{scheme}://{authority}{_plain_path(path) if '%' in path else path}{query}"
     if options is not None:

@@ -60,9 +60,11 @@ class WirStore:
             reached("record.written")
             _rename(fresh, place)
             reached("record.renamed")
-        except OSError:
+        except OSError as error:
             self._orphans.append(fresh)
             self._tidy()
+            if error.errno == errno.EISDIR:  # it would not pass, and its page is to hold nothing up
+                raise RecordError(f"{place} is a directory: remove it") from None
             raise
 
     def get(self, key: str) -> wir.Record | None:
@@ -75,12 +77,18 @@ class WirStore:
 
     def get_bytes(self, key: str) -> bytes | None:
         """The file of an id or URL as it is, None where there is none."""
+        place = self._place(key)
         try:
-            descriptor = os.open(self._place(key), os.O_RDONLY | os.O_CLOEXEC)
+            # Not to wait for a named pipe that somebody put there.
+            descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            with open(descriptor, "rb", buffering=0) as file:
+                return file.read()
         except FileNotFoundError:
             return None
-        with open(descriptor, "rb", buffering=0) as file:
-            return file.read()
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EISDIR):
+                raise RecordError(f"{place} is damaged: {error.strerror}") from None
+            raise
 
     def delete(self, key: str) -> bool:
         """Remove a record; False where there was none."""

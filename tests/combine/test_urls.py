@@ -63,6 +63,8 @@ REFUSED = [
     ("http://user@example.org/", "user name or password"),
     ("http://", "not a valid URL"),
     ("http://a b/", "not a valid URL"),
+    ('http://a"b.example/', 'no host is called a"b.example'),
+    ("http://{a}/", "no host is called {a}"),
     ("http://example.org:99999/", "not a valid URL"),
     ("http://example.org/\udc80", "not a valid URL"),
     ("http://example.org/" + "a" * 2048, "more than the limit of 2048"),

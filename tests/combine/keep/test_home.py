@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -347,3 +348,19 @@ def test_a_file_in_the_place_of_a_directory_is_named(home: Home, name: str) -> N
     place.write_bytes(b"")
     with pytest.raises(ConfigError, match=f"{name} is no directory: move it away"):
         open_home(home.path, {})
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (os.mkfifo, "is a named pipe"),
+        (lambda path: path.write_text("a = " + "[" * 5000), "nested too deep"),
+        (lambda path: path.write_bytes(b"\xff"), "is not TOML"),
+    ],
+    ids=["pipe", "nested", "binary"],
+)
+def test_settings_that_are_none_are_named(home: Home, make: Callable[[Path], object], told: str) -> None:
+    home.config_file.unlink()
+    make(home.config_file)
+    with pytest.raises(ConfigError, match=told):
+        config.load(home.path)

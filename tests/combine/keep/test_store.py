@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -232,3 +233,22 @@ def test_sync_is_one_syncfs(store: WirStore, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_sync_that_failed_is_told() -> None:
     with pytest.raises(OSError, match="Bad file descriptor"):
         stores.sync_file_system(-1)
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to(path.name), os.mkfifo], ids=["loop", "pipe"])
+def test_what_is_no_file_counts_as_damaged_and_is_replaced(store: WirStore, make: Callable[[Path], None]) -> None:
+    store.path(URL).parent.mkdir(parents=True)
+    make(store.path(URL))
+    with pytest.raises(RecordError, match="is damaged"):
+        store.get(URL)
+    store.put(a_record(URL, title="new"))
+    assert a_record(URL, title="new") == store.get(URL)
+
+
+def test_a_directory_in_the_place_of_a_record_is_its_pages_fault(home: Home, store: WirStore) -> None:
+    store.path(URL).mkdir(parents=True)
+    with pytest.raises(RecordError, match="is damaged: Is a directory"):
+        store.get(URL)
+    with pytest.raises(RecordError, match="is a directory: remove it"):
+        store.put(a_record(URL, title="new"))
+    assert [] == files(home.tmp)
