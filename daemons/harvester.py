@@ -62,6 +62,7 @@ class Harvester:
         self._writer = BatchWriter(home, slot.name, context.settings)
         self._outbox = Outbox(self._writer, self._dones, context.settings.harvest.batch_s, self._is_idle)
         self._outbox.ended = self._lease_ended
+        self._outbox.noted = channel.note
         self._events = Events(home.path, slot.name)
         self._events_go: asyncio.TimerHandle | None = None
         self._home, self._slot = home, slot
@@ -118,7 +119,7 @@ class Harvester:
         lines = [jcf.job(SITES=wanted), *(jcf.job(LEASE=number) for number in sorted(self._held))]
         try:
             leases = leases_of(await self._takes.call("TAKE", lines))
-            self._channel.note("")
+            self._channel.note(self._outbox.fault)
         except CombineError as error:
             self._channel.note(f"waits: {error}")
             await asyncio.sleep(AGAIN_S)

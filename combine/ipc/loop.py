@@ -18,6 +18,7 @@ FILES = 8_192
 
 def run(server: Server, channel: Channel) -> None:
     """Run a daemon's server until it is told to stop, or its keepalive is gone."""
+    server.note = channel.note
     run_child(lambda: server.run(channel.ready), channel, server.stopping.set)
 
 

@@ -195,6 +195,7 @@ class Server:
         self._messages = 0
         self._verbs = desk.verbs()
         assert set(self._verbs) == set(desk.service.verbs), "the verbs are those of services.py"
+        self.note: Callable[[str], None] = lambda text: None  # tells keepalive, and so the status, what is waited for
         self._fault = ""  # what the last commit failed of
         self._answers: list[tuple[_Connection, Message]] = []
         self._durable: list[asyncio.Future[None]] = []
@@ -298,17 +299,20 @@ class Server:
             self.spoil(self._spoiled)
             return
         reached("daemon.changed")
+        before = self.desk.syncs
         try:
             self.desk.commit()
         except (OSError, sqlite3.Error) as error:
             if str(error) != self._fault:
                 log.error("nothing can be committed; it is tried again and again fault=%s", error)
             self._fault = str(error)
+            self.note(f"waits: {self._fault}")
             self.spoil(f"the disk failed: {error}")
             return
-        if self._fault:
+        if self._fault and self.desk.syncs > before:  # a tick in which nothing changed shows nothing
             log.warning("commits go through again")
             self._fault = ""
+            self.note("")
         reached("daemon.committed")
         waiting, self._durable = self._durable, []
         answers, self._answers = self._answers, []

@@ -52,6 +52,8 @@ class Outbox:
         self._ripe = asyncio.Event()
         self._closing = False
         self.ended: Callable[[int], None] = lambda lease: None
+        self.fault = ""  # why harvests or batches wait for the disk
+        self.noted: Callable[[str], None] = lambda fault: None
 
     async def put(self, line: Job, harvest: Harvest, body: Path | None) -> None:
         """Take a harvest and the line that tells of it; waits while the disk is full."""
@@ -64,7 +66,9 @@ class Outbox:
                 if not said:
                     log.error("a harvest cannot be written, it is kept and tried again: %s", error)
                     said = True
+                self._note(f"waits: a harvest cannot be written: {error}")
                 await asyncio.sleep(AGAIN_S)
+        self._note("")
         if body is not None:
             with contextlib.suppress(OSError):  # it is in the batch: what is left goes with the slot's next holder
                 os.unlink(body)
@@ -101,6 +105,11 @@ class Outbox:
         self._closing = True
         self._ripe.set()
 
+    def _note(self, fault: str) -> None:
+        if fault != self.fault:
+            self.fault = fault
+            self.noted(fault)
+
     def _is_due(self) -> bool:
         return (
             self._closing
@@ -128,11 +137,14 @@ class Outbox:
         said = False
         while True:
             try:
-                return await asyncio.get_running_loop().run_in_executor(None, sealed.publish)
+                name = await asyncio.get_running_loop().run_in_executor(None, sealed.publish)
+                self._note("")
+                return name
             except OSError as error:
                 if not said:
                     log.error("a batch cannot be published, it is kept and tried again: %s", error)
                     said = True
+                self._note(f"waits: a batch cannot be published: {error}")
                 await asyncio.sleep(AGAIN_S)
 
     async def _send(self, lines: list[Job]) -> None:
