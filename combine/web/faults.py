@@ -28,7 +28,11 @@ def reason_of(error: BaseException) -> tuple[str, str]:
         return "timeout", "no answer in time"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "reset", "the server closed the connection without an answer"
-    if isinstance(error, (HttpProcessingError, aiohttp.ClientPayloadError, ValueError)):
+    if isinstance(error, HttpProcessingError):
+        # Its text begins with a status that no server sent, and ends with a mark below what it quotes.
+        said = " ".join(error.message[:DETAIL_LENGTH].split()).removesuffix(" ^")
+        return "http", f"the answer is not read as HTTP: {said or type(error).__name__}"
+    if isinstance(error, (aiohttp.ClientPayloadError, ValueError)):
         return "http", detail
     return "reset", detail
 

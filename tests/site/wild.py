@@ -242,6 +242,9 @@ EXPECTED = [
     Page("/_/chain/3", False),
     Page("/_/chain/0", True, "Some text."),
     Page("/_/chain/-1", False),
+    Page("/_/chain/ten/10", False),
+    Page("/_/chain/ten/0", True, "Some text."),
+    Page("/_/chain/long/12", False),
     Page("/_/redirect/302", False),
     Page("/_/redirect/302?to=http://10.0.0.1/", False),
     Page("/_/redirect/301?to=http://[", False),
@@ -249,7 +252,13 @@ EXPECTED = [
 ]
 
 #: Pages that are only met by way of another.
-UNLINKED = {"/_/said-on?noindex", "/_/said-on?nofollow", "/_/said-on?otherbot:%20noindex", "/_/chain/0"}
+UNLINKED = {
+    "/_/said-on?noindex",
+    "/_/said-on?nofollow",
+    "/_/said-on?otherbot:%20noindex",
+    "/_/chain/0",
+    "/_/chain/ten/0",
+}
 
 #: Requests that the harvester gives up while the server still works on them.
 GIVEN_UP = ("/_/hang", "/_/drip", "/_/endless")

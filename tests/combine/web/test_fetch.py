@@ -206,6 +206,7 @@ def test_failures(path: str, reason: str, tmp_path: Path) -> None:
     assert ("failed", reason) == (got.outcome, got.reason), got.detail
     assert got.harvest is None
     assert got.detail
+    assert "400" not in got.detail  # which nobody answered
     assert got.ended > 0
 
 
