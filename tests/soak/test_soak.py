@@ -9,7 +9,7 @@ from tests.soak.driver import run
 from tests.soak.plan import KINDS, Fault, Plan, draw
 
 #: Seeds whose plans hold every kind of fault between them, and last few seconds each.
-SEEDS = (16, 70, 84)
+SEEDS = (559, 2504, 2550)
 
 
 def test_a_seed_says_it_all() -> None:
