@@ -22,7 +22,7 @@ from combine.schedule.frontier import Frontier
 from combine.schedule.holders import Holders
 from combine.schedule.leases import Holder
 from combine.schedule.offered import question
-from combine.schedule.rows import QUEUED, Row
+from combine.schedule.rows import QUEUED, Stored
 from combine.schedule.sites import DUE, UNRESOLVED
 from combine.services import MESSAGE_LINES
 from formats import jcf
@@ -106,7 +106,7 @@ class Skeleton(Protocol):
 class Peer(Protocol):
     """A client of idbd."""
 
-    async def call(self, verb: str, lines: Iterable[Job | bytes] = ()) -> Iterable[Job]:
+    async def call(self, verb: str, lines: Iterable[Job | bytes | str] = ()) -> Iterable[Job]:
         """Ask and await the answer."""
         ...
 
@@ -237,9 +237,9 @@ class Duties:
             self.stored.set()
             await asyncio.sleep(AGAIN_S)
 
-    async def _remember(self, rows: list[Row]) -> None:
+    async def _remember(self, rows: list[Stored]) -> None:
         try:
-            await self.idbd.call("REMEMBER", [row.result.encode() for row in rows])
+            await self.idbd.call("REMEMBER", [row.result for row in rows])
         except (Rejected, RecordError) as error:
             if len(rows) > 1:
                 for row in rows:

@@ -20,7 +20,7 @@ from combine.errors import Rejected, RetryLater
 from combine.schedule.board import REASON_LENGTH
 from combine.schedule.clock import is_overtaken
 from combine.schedule.outcomes import OUTCOMES, Outcomes
-from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Row, job_key
+from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Row, Stored, job_key
 from combine.schedule.visit import is_more
 from combine.urls import site_of
 from formats import jcf
@@ -107,11 +107,11 @@ class Frontier(Outcomes):
             self.set_state(row, QUEUED, fetch=0, lease=0, batch="")
             self.settle_row(row)
 
-    def untold(self, count: int) -> list[Row]:
+    def untold(self, count: int) -> list[Stored]:
         """Rows whose results idbd is to hear of."""
         return self.rows.stored(count)
 
-    def told(self, rows: list[Row]) -> None:
+    def told(self, rows: list[Stored]) -> None:
         """idbd has the visits, durably: the rows go, and what was found on the way meanwhile is offered again."""
         # A row may have learned of better ways while idbd was told, so it is read again.
         gone = self.rows.delete_stored(rows)

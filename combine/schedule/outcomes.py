@@ -12,11 +12,12 @@ from itertools import islice
 
 from combine.errors import Rejected
 from combine.schedule import politeness
-from combine.schedule.board import ROBOTS_ELSEWHERE, with_event
+from combine.schedule.board import ROBOTS_ELSEWHERE
 from combine.schedule.leases import Leases
 from combine.schedule.line import GOOD, NEW, PROBE_S, SILENT
 from combine.schedule.rows import DEFERRED, FETCHED, LEASED, QUEUED, Row, job_key
 from combine.schedule.sites import UNRESOLVED, Site
+from combine.schedule.visit import with_event
 from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
@@ -39,8 +40,12 @@ class Outcomes(Leases):
     def done_all(self, lines: list[Job]) -> list[int]:
         """The outcomes of a message; gives the fetch numbers of those whose harvests, in batches, are current."""
         numbers = [line.fetch for line in lines]
-        with self.rows.held(numbers):
-            return [fetch for fetch, line in zip(numbers, lines, strict=True) if self.done(line)]
+        # A parser repeats what the harvester has said, of a batch in one message, and nearly all of it is known.
+        known = self.rows.fetched(numbers) if all(map(_is_repeat, lines)) else set()
+        if known:
+            self.idle_since = self.clock.boot()
+        with self.rows.held(fetch for fetch in numbers if fetch not in known):
+            return [fetch for fetch, line in zip(numbers, lines, strict=True) if fetch in known or self.done(line)]
 
     def done(self, line: Job) -> bool:
         """One outcome of a hand-out; true where its harvest, in a batch, is the row's current one."""
@@ -254,3 +259,10 @@ class Outcomes(Leases):
 def _known(site: Site) -> str:
     """What is known of a site before a try, as far as its row says it, which outlives the process."""
     return SILENT if site.failures else GOOD if site.bytes else NEW
+
+
+def _is_repeat(line: Job) -> bool:
+    """Whether a line says no more than that a harvest lies in a batch."""
+    params = line.params
+    outcome = params.get("OUTCOME", "")
+    return outcome != "failed" and outcome in OUTCOMES and "LEASE" not in params and "END" not in params

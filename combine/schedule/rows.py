@@ -86,6 +86,13 @@ class Brief(NamedTuple):
     since: str
 
 
+class Stored(NamedTuple):
+    """The number of a row, and what idbd is to hear of it."""
+
+    seq: int
+    result: str
+
+
 @dataclass(slots=True)
 class Row:
     """One row of the queue; `line` is the job's JCF line without what has a column of its own."""
@@ -217,7 +224,7 @@ class Rows:
         for fetch in [fetch for fetch, row in self._held.items() if row.lease == lease]:
             del self._held[fetch]
 
-    def delete_stored(self, rows: Iterable[Row]) -> list[Row]:
+    def delete_stored(self, rows: Iterable[Stored]) -> list[Row]:
         """Delete those of these that are STORED; gives them as they are now, in the order of their numbers."""
         self.begin()
         wanted = json.dumps([row.seq for row in rows])
@@ -275,9 +282,16 @@ class Rows:
         """The fetched rows whose harvests lie in a batch."""
         return self._many("state = 3 AND batch = ?", batch)
 
-    def stored(self, count: int) -> list[Row]:
+    def stored(self, count: int) -> list[Stored]:
         """Rows whose results idbd is to hear of, oldest first."""
-        return self._many("state = 4 ORDER BY seq LIMIT ?", count)
+        found = self.db.execute("SELECT seq, result FROM job WHERE state = 4 ORDER BY seq LIMIT ?", (count,))
+        return [Stored(*row) for row in found.fetchall()]
+
+    def fetched(self, fetches: Iterable[int]) -> set[int]:
+        """Those of these fetch numbers whose rows are FETCHED."""
+        wanted = json.dumps([number for number in fetches if number])
+        where = "fetch > 0 AND fetch IN (SELECT value FROM json_each(?)) AND state = 3"
+        return {fetch for (fetch,) in self.db.execute(f"SELECT fetch FROM job WHERE {where}", (wanted,))}
 
     def ripe(self, now: float, count: int) -> list[Row]:
         """Deferred rows whose wait is over."""

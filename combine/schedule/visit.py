@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from combine.config import Settings
 from combine.schedule.clock import utc_text
 from combine.schedule.revisit import interval, next_due
@@ -87,3 +89,14 @@ def merged_scopes(old: str, new: str) -> str:
     for scope, left in scopes_of(new).items():
         scopes[scope] = max(left, scopes.get(scope, -1.0))
     return scopes_text(dict(list(scopes.items())[-SCOPES:]))
+
+
+@lru_cache(maxsize=4096)
+def one_scope(scope: int, left: float) -> str:
+    """The text of one scope and the hops left in it."""
+    return scopes_text({str(scope): left})
+
+
+def with_event(events: str, event: str) -> str:
+    """The last outcomes of a URL with one more."""
+    return ";".join([*(events.split(";") if events else []), event][-EVENTS:])

@@ -20,7 +20,7 @@ from combine.config import Agent, Politeness, Scheduler, Settings
 from combine.schedule.duties import LOST_S, Duties, Outside
 from combine.schedule.intake import Offer
 from combine.schedule.leases import Holder
-from combine.schedule.rows import FETCHED, QUEUED, STORED, Row
+from combine.schedule.rows import FETCHED, QUEUED, STORED
 from formats import jcf
 from formats.jcf import Job
 from tests.combine.schedule.world import NOON, FakeClock, World, always, at_once
@@ -358,7 +358,7 @@ class Cabin:
         def step() -> None:
             self.clock.shift = utc - NOW
             numbers = {seq for seq, _ in rows}
-            stored: list[Row] = [row for row in frontier.rows.stored(500) if row.seq in numbers]
+            stored = [row for row in frontier.rows.stored(500) if row.seq in numbers]
             frontier.told(stored)
 
         return self._run(number, ("told", rows, utc), step)[0]

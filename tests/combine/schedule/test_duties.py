@@ -62,7 +62,7 @@ class Idbd:
         self.poison = ""
         self.closed = False
 
-    async def call(self, verb: str, sent: Iterable[Job | bytes] = ()) -> list[Job]:
+    async def call(self, verb: str, sent: Iterable[Job | bytes | str] = ()) -> list[Job]:
         lines = message(verb, sent).jobs()
         await asyncio.sleep(0)
         if self.faults:
