@@ -65,7 +65,8 @@ def resolve(base: str, href: str) -> str | None:
 def targets_of(base: str, hrefs: Iterable[str]) -> list[str]:
     """The http(s) URLs, without fragments, to which references of one page lead; "" for each that leads elsewhere.
 
-    A place in the page itself (`#x`) is elsewhere. What was joined is remembered for the other pages of a directory.
+    The base is an absolute URL as `resolve` gives it. A place in the page itself (`#x`) is elsewhere. What was joined is
+    remembered for the other pages of a directory.
     """
     known = _MEMORY.of(base)
     look = known.get
@@ -81,7 +82,7 @@ class _Memory:
 
     def of(self, base: str) -> dict[str, str]:
         """What is remembered for a page; nothing, where its references depend on more than its directory."""
-        directory = _directory(base)
+        directory = _directory(base) if len(base) <= LIMIT_BYTES else ""
         if not directory:
             return {}
         if (known := self._known.get(directory)) is None:
@@ -94,7 +95,12 @@ class _Memory:
             return ""
         target = resolve(base, href) or ""
         target = target.partition("#")[0] if target.startswith(("http://", "https://")) else ""
-        if href[:1] not in _NEEDS_WHOLE_BASE and href.isprintable() and (":" not in href[:6] or "://" in href[:8]):
+        if (
+            href[:1] not in _NEEDS_WHOLE_BASE
+            and len(href) <= LIMIT_BYTES  # pages of megabytes in one reference would be remembered by the thousand
+            and href.isprintable()
+            and (":" not in href[:6] or "://" in href[:8])
+        ):
             self._remember(known, href, target)
         return target
 
@@ -277,17 +283,12 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
-@lru_cache(maxsize=256)
 def _directory(base: str) -> str:
     """The base without last path segment, query and fragment: what a reference with a path or scheme depends on.
 
-    "" where it has no such part: then nothing is remembered. A page resolves all its references against one base.
+    "" where it has no such part: then nothing is remembered.
     """
-    try:
-        href: str = ada_url.normalize_url(base)
-    except ValueError:
-        return ""
-    match = _PARTS.match(href)
+    match = _PARTS.match(base)
     return f"{match[1]}://{match[2]}{match[3].rpartition('/')[0]}/" if match else ""
 
 

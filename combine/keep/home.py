@@ -344,6 +344,8 @@ def _is_begun(home: Home) -> bool:
 
 
 def _check_format(home: Home) -> None:
+    if home.format_file.is_fifo():  # it would be waited for
+        raise ConfigError(f"{home.format_file} is a named pipe: write {FORMAT!r} into a file there, if this is a home")
     try:
         text = home.format_file.read_text(encoding="utf-8", errors="replace").strip()
     except (FileNotFoundError, NotADirectoryError):

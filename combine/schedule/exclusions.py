@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +109,8 @@ class ExcludeFile:
         """The exclusions as they are now; those of the last good file where `fault` says what is wrong."""
         try:
             facts = self._path.stat()
+            if stat.S_ISFIFO(facts.st_mode):  # it would be waited for, and with it the scheduler
+                raise Rejected(f"the {self._path.name} file is a named pipe: put a file there")
             stamp = (facts.st_mtime_ns, facts.st_size)
             if stamp != self._stamp or self.fault:
                 self.exclusions = read_exclusions(self._path.read_text("utf-8"), self._path.name)

@@ -148,7 +148,7 @@ def test_anything_is_resolved_or_not_and_never_raises(base: str, href: str) -> N
     ),
 )
 def test_a_remembered_reference_leads_where_the_resolved_one_does(base: str, href: str) -> None:
-    whole = "http://example.org/" + base
+    whole = resolve("", "http://example.org/" + base) or ""
     target = resolve(whole, href) or ""
     expected = target.partition("#")[0] if target.startswith("http") and not href.startswith("#") else ""
     # In the directory of the other page it was joined first, perhaps.
@@ -278,3 +278,11 @@ def test_registrable_domain(host: str, domain: str) -> None:
 
 def test_record_id_is_what_md5sum_says() -> None:
     assert "d0d92cdc9b30c1300fbc3c7ebd304be0" == record_id("http://example.org/")
+
+
+def test_long_references_are_not_remembered() -> None:
+    memory = urls._Memory()
+    known = memory.of("http://a.example/")
+    assert "http://a.example/b" == memory.target(known, "http://a.example/", "b")
+    assert memory.target(known, "http://a.example/", "c" * 5_000)
+    assert ["b"] == list(known)

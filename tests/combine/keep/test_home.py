@@ -364,3 +364,10 @@ def test_settings_that_are_none_are_named(home: Home, make: Callable[[Path], obj
     make(home.config_file)
     with pytest.raises(ConfigError, match=told):
         config.load(home.path)
+
+
+def test_a_format_that_is_a_named_pipe_is_not_waited_for(home: Home) -> None:
+    home.format_file.unlink()
+    os.mkfifo(home.format_file)
+    with pytest.raises(ConfigError, match="is a named pipe"):
+        open_home(home.path, {})

@@ -82,3 +82,10 @@ def test_while_it_cannot_be_read_the_fault_is_said(tmp_path: Path, caplog: pytes
     os.utime(path, ns=(1, 1))
     assert file.look().names("http://b.example/")
     assert "" == file.fault
+
+
+def test_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "exclude")
+    file = ExcludeFile(tmp_path / "exclude")
+    file.look()
+    assert "the exclude file is a named pipe: put a file there" == file.fault
