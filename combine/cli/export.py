@@ -4,68 +4,110 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 
 import click
 
 from combine.cli.screen import counted, put_bytes, say
 from combine.cli.session import Session, command
-from combine.errors import EXIT_FINDING, RecordError
+from combine.errors import EXIT_FINDING
 from combine.keep import exports
 from combine.keep.home import Home
 from combine.keep.store import WirStore
 from combine.page.rights import reserved
 from formats.wir import Record
 
+#: Records that are turned into one piece, and pieces that may wait to be written: what bounds the memory.
+PORTION, AHEAD = 100, 8
 
-class Reservations:
-    """Counts the pages that are reserved from a purpose, and leaves them out, unless they are asked for."""
-
-    def __init__(self, purpose: str, are_included: bool) -> None:
-        self._purpose, self._are_included = purpose, are_included
-        self._signals: Counter[str] = Counter()
-
-    def leaves_out(self, record: Record) -> bool:
-        """Whether a record is left out."""
-        signal = reserved(record.columns("right"), self._purpose)
-        if signal:
-            self._signals[signal] += 1
-        return bool(signal) and not self._are_included
-
-    def sentence(self, because: str) -> str:
-        """What was left out, or is in for a reason; "" where nothing was reserved."""
-        if not self._signals:
-            return ""
-        signals = ", ".join(f"{count:,} by {name}" for name, count in self._signals.most_common())
-        total = self._signals.total()
-        pages = f"{counted(total, 'page')} reserved from the purpose {self._purpose} ({signals})"
-        pages += " is" if total == 1 else " are"
-        return f"{pages} in, because {because}" if self._are_included else f"{pages} left out"
-
+#: Processes that turn records into pieces.
+PROCESSES = 8
 
 _WRITERS = {"jsonl": exports.jsonl, "csv": exports.csv}
 
 
-def stream(
-    home: Home,
-    form: str,
-    fields: Iterable[str] = (),
-    since: str = "",
-    damaged: list[RecordError] | None = None,
-    left_out: Callable[[Record], bool] = lambda record: False,
-) -> Iterator[bytes]:
-    """The records in a format, piece by piece.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is exported, and how."""
 
-    Damaged ones are put into `damaged`. Raises UsageError for what cannot be meant.
+    form: str
+    fields: tuple[str, ...] = ()
+    since: str = ""
+    purpose: str = "search"
+    are_included: bool = False  # pages that are reserved from the purpose
+
+
+@dataclass(slots=True)
+class Piece:
+    """Some records as they are written, and what was met among them."""
+
+    data: bytes = b""
+    damaged: list[str] = field(default_factory=list)
+    reserved: Counter[str] = field(default_factory=Counter)
+
+
+def piece(home: Path, wanted: Wanted, paths: Iterable[Path]) -> Piece:
+    """Turn the records of these files into a piece; that of no files is what comes before all records."""
+    made = Piece()
+
+    def is_wanted(record: Record) -> bool:
+        signal = reserved(record.columns("right"), wanted.purpose)
+        if signal:
+            made.reserved[signal] += 1
+        return wanted.are_included or not signal
+
+    records: Iterable[Record] = WirStore(Home(home)).read(paths, lambda error: made.damaged.append(str(error)))
+    if wanted.since:
+        records = exports.since(records, wanted.since)
+    written = _WRITERS[wanted.form](filter(is_wanted, records), wanted.fields)
+    if paths and wanted.form == "csv":
+        next(written)  # its header, which stands there already
+    made.data = b"".join(written)
+    return made
+
+
+def pieces(home: Path, wanted: Wanted) -> Iterator[Piece]:
+    """All records, in the order of their ids, in pieces that several processes make at once.
+
+    Raises UsageError, at the first, for a time that is none.
     """
-    records: Iterable[Record] = WirStore(home).records(None if damaged is None else damaged.append)
-    if since:
-        records = exports.since(records, since)
-    records = (record for record in records if not left_out(record))
-    return _WRITERS[form](records, exports.select(fields))
+    yield piece(home, wanted, ())
+    portions = iter(_portions(WirStore(Home(home)).walk()))
+    first = next(portions, [])
+    if len(first) < PORTION:
+        if first:
+            yield piece(home, wanted, first)
+        return
+    yield from _made_at_once(home, wanted, chain([first], portions))
+
+
+def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[Path]]) -> Iterator[Piece]:
+    from concurrent.futures import Future, ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    number = min(PROCESSES, len(os.sched_getaffinity(0)))
+    pool = ProcessPoolExecutor(number, get_context("fork"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    made: deque[Future[Piece]] = deque()
+    try:
+        for paths in portions:
+            made.append(pool.submit(piece, home, wanted, paths))
+            if len(made) > AHEAD:
+                yield made.popleft().result()
+        while made:
+            yield made.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _portions(paths: Iterator[Path]) -> Iterator[list[Path]]:
+    while portion := list(islice(paths, PORTION)):
+        yield portion
 
 
 @command("export", settings=True)
@@ -96,22 +138,37 @@ def export_command(
     if include_reserved and not because.strip():
         raise click.UsageError("--include-reserved needs --because: who lets you use what is reserved?")
     home = session.home(write=False)
-    reservations = Reservations(session.settings(home.path).rights.purpose, include_reserved)
-    names = [name.strip() for name in fields.split(",") if name.strip()]
-    damaged: list[RecordError] = []
-    pieces = stream(home, form, names, since, damaged, reservations.leaves_out)
+    names = exports.select(name.strip() for name in fields.split(",") if name.strip())
+    wanted = Wanted(form, names, since, session.settings(home.path).rights.purpose, include_reserved)
+    whole = Piece()
+
+    def data() -> Iterator[bytes]:
+        for made in pieces(home.path, wanted):
+            whole.damaged += made.damaged
+            whole.reserved += made.reserved
+            yield made.data
+
     if output is None:
-        for piece in pieces:
-            put_bytes(piece)
+        for part in data():
+            put_bytes(part)
         sys.stdout.flush()
     else:
-        write(output, pieces)
+        write(output, data())
         session.say(f"combine: wrote {output}")
-    if sentence := reservations.sentence(because):
+    if whole.reserved:
+        say(f"combine: {reservations(whole.reserved, wanted, because)}")
+    for sentence in whole.damaged:
         say(f"combine: {sentence}")
-    for error in damaged:
-        say(f"combine: {error}")
-    return EXIT_FINDING if damaged else 0
+    return EXIT_FINDING if whole.damaged else 0
+
+
+def reservations(signals: Counter[str], wanted: Wanted, because: str) -> str:
+    """How many pages were left out by which signal, or are in for a reason."""
+    by = ", ".join(f"{count:,} by {name}" for name, count in signals.most_common())
+    total = signals.total()
+    said = f"{counted(total, 'page')} reserved from the purpose {wanted.purpose} ({by})"
+    said += " is" if total == 1 else " are"
+    return f"{said} in, because {because}" if wanted.are_included else f"{said} left out"
 
 
 def write(output: Path, pieces: Iterable[bytes]) -> None:

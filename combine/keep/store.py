@@ -13,7 +13,7 @@ import ctypes
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from combine.crashpoints import reached
@@ -110,11 +110,15 @@ class WirStore:
                         yield Path(f"{self._hdb}/{first}/{second}/{name}")
 
     def records(self, damaged: Callable[[RecordError], None] | None = None) -> Iterator[wir.Record]:
-        """All records, in the order of `walk`.
+        """All records, in the order of `walk`; as `read`."""
+        return self.read(self.walk(), damaged)
+
+    def read(self, paths: Iterable[Path], damaged: Callable[[RecordError], None] | None = None) -> Iterator[wir.Record]:
+        """The records of these files; one that is gone is passed over.
 
         A damaged one is told to `damaged` and passed over, or raised where there is none.
         """
-        for path in self.walk():
+        for path in paths:
             try:
                 yield _parse(path.read_bytes(), str(path))
             except FileNotFoundError:
