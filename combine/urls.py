@@ -65,7 +65,7 @@ def resolve(base: str, href: str) -> str | None:
 def targets_of(base: str, hrefs: Iterable[str]) -> list[str]:
     """The http(s) URLs, without fragments, to which references of one page lead; "" for each that leads elsewhere.
 
-    The base is an absolute URL as `resolve` gives it. A place in the page itself (`#x`) is elsewhere. What was joined is
+    The base is a URL as `resolve` gives it. A place in the page itself (`#x`) is elsewhere. What was joined is
     remembered for the other pages of a directory.
     """
     known = _MEMORY.of(base)

@@ -29,6 +29,7 @@ from combine.crashpoints import reached
 from combine.errors import CombineError
 from combine.events import Events
 from combine.ipc.client import Client, Reply
+from combine.ipc.message import Line
 from combine.keep.home import Home
 from combine.keep.slots import Slot
 from combine.keep.spool import Batch, Marks, Spool, raw_place
@@ -73,7 +74,7 @@ class Work:
 
     batches: list[Batch] = field(default_factory=list)
     leases: list[int] = field(default_factory=list)
-    lines: list[Job] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     since: float = 0.0
 
 
@@ -185,7 +186,8 @@ class Parser:
                     self._finish()
                     self._harvests(batch, [(offset, length, harvest)], marks, alone=True)
                     self._finish()
-            healthy = [item for item in harvests if item[0] not in marks.condemned | marks.suspects]
+            marked = marks.condemned | marks.suspects
+            healthy = [item for item in harvests if item[0] not in marked]
             self._harvests(batch, healthy, marks, alone=False)
             marks.clear()
         self._work.batches.append(batch)
@@ -241,9 +243,9 @@ class Parser:
             settled += [kept] if kept is not None else []
         marks.clear()
         reached("parser.kept")
-        self._offers.send((lesson.harvest.job, found) for lesson, found in settled)
+        self._offers.send((job, found) for job, found, _ in settled)
         reached("parser.offered")
-        self._work.lines += [lesson.stored() for lesson, _ in settled]
+        self._work.lines += [stored for _, _, stored in settled]
         for found in listings:
             self._offers.send_jobs(found.offers)
             self._work.lines.append(found.stored)
@@ -319,17 +321,17 @@ class Parser:
             answers |= {line.url: line for line in reply}
         return answers
 
-    def _keep(self, lesson: Lesson, answer: Job | None) -> tuple[Lesson, dict[str, str]]:
-        """Decide what becomes of a page's record, and do it; gives the lesson, and what its page leads to."""
+    def _keep(self, lesson: Lesson, answer: Job | None) -> tuple[Job, dict[str, str], bytes]:
+        """Decide what becomes of a record, and do it; gives its job, what its page leads to, and its line of STORED."""
         lesson = lesson.settle(answer, time.time(), __version__)
-        jcf.dump(lesson.stored())  # what is no line raises here, where it is its page's fault, and not the batch's
+        stored = jcf.dump(lesson.stored())  # what is no line raises here: it is its page's fault, and not the batch's
         found = targets(lesson.harvest.job, lesson.links, self._settings.scheduler.links_page)
         if lesson.action == WRITE and lesson.record is not None:
             self._store.put(lesson.record)
         elif lesson.action == REMOVE:
             self._store.delete(record_id(lesson.url))
         self._events.event("stored", URL=lesson.url, OUTCOME=lesson.outcome, REASON=lesson.reason or None)
-        return lesson, found
+        return lesson.harvest.job, found, stored
 
     def _add(self, lines: list[bytes]) -> None:
         reply: Reply = self._scheduler.call("ADD", lines)
