@@ -256,13 +256,13 @@ class Duties:
         self.unresolved.clear()
         for site in self.frontier.unresolved(max(names.LOOKUPS - len(self._lookups), 0)):
             site.resolving = True
-            task = asyncio.get_running_loop().create_task(self._look_up(site.name, site.host))
+            task = asyncio.get_running_loop().create_task(self._look_up(site.name, site.host, site.turn))
             self._lookups.add(task)
             task.add_done_callback(self._ended)
             task.add_done_callback(lambda task: self.looked())
 
-    async def _look_up(self, name: str, host: str) -> None:
-        answer = await names.look_up(host, self.outside.refusal)
+    async def _look_up(self, name: str, host: str, turn: int) -> None:
+        answer = await names.look_up(host, self.outside.refusal, turn)
         site = self.frontier.sites.by_name.get(name)
         if site is None:
             return

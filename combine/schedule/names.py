@@ -39,11 +39,14 @@ def literal(host: str) -> str:
         return ""
 
 
-async def look_up(host: str, refusal: Callable[[str, str], str]) -> Answer:
-    """The first address of a host that may be asked; `refusal` gives the sentence against one, or ""."""
+async def look_up(host: str, refusal: Callable[[str, str], str], turn: int = 0) -> Answer:
+    """The first address of a host that may be asked, or the one after it, and so on in `turn`.
+
+    `refusal` gives the sentence against an address, or "".
+    """
     address = literal(host)
     if address:
-        return _judge(host, [address], refusal)
+        return _judge(host, [address], refusal, turn)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(LOOKUP_S):
@@ -54,13 +57,13 @@ async def look_up(host: str, refusal: Callable[[str, str], str]) -> Answer:
         )
     except (OSError, UnicodeError, TimeoutError) as error:
         return Answer(reason=f"the name {host} could not be looked up ({str(error) or 'time-out'})")
-    return _judge(host, [str(entry[4][0]) for entry in found], refusal)
+    return _judge(host, [str(entry[4][0]) for entry in found], refusal, turn)
 
 
-def _judge(host: str, addresses: list[str], refusal: Callable[[str, str], str]) -> Answer:
-    sentence = f"the name {host} has no address"
-    for address in addresses:
-        sentence = refusal(host, address)
-        if not sentence:
-            return Answer(address)
+def _judge(host: str, addresses: list[str], refusal: Callable[[str, str], str], turn: int) -> Answer:
+    sentences = {address: refusal(host, address) for address in addresses}
+    permitted = [address for address, sentence in sentences.items() if not sentence]
+    if permitted:
+        return Answer(permitted[turn % len(permitted)])
+    sentence = list(sentences.values())[-1] if sentences else f"the name {host} has no address"
     return Answer(reason=sentence, is_refused=True)

@@ -123,6 +123,8 @@ class Outcomes(Leases):
                     "a robots.txt asks for a long delay, which is kept site=%s seconds=%g", site.name, site.crawl
                 )
         after = line.seconds("AFTER")
+        if "connect" in (line.get("REASON"), line.get("DETAIL")):
+            site.turn, site.address_until = site.turn + 1, 0.0  # its name may have another address
         if not outcome:
             if after:
                 self.block(site, after, line.get("REASON"))

@@ -62,6 +62,7 @@ class Site:
     bytes: int = 0  # today
     address: str = ""
     address_until: float = 0.0
+    turn: int = 0  # which of its host's addresses is looked up: another after each that no connection was had to
     resolving: bool = False
     name_failures: int = 0
     name_failed: float = 0.0  # the first of them

@@ -139,7 +139,7 @@ def addresses(monkeypatch: pytest.MonkeyPatch) -> dict[str, Answer]:
     """The answers of the resolver."""
     known: dict[str, Answer] = {}
 
-    async def look_up(host: str, refusal: Callable[[str, str], str]) -> Answer:
+    async def look_up(host: str, refusal: Callable[[str, str], str], turn: int) -> Answer:
         await asyncio.sleep(0)
         return known.get(host, Answer("192.0.2.1"))
 

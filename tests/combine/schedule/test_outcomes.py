@@ -589,3 +589,21 @@ def test_outcomes_are_counted_once(world: World) -> None:
     world.done(job)
     world.done(job)
     assert {"ok": 1} == dict(world.frontier.outcomes)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "params", "turn"),
+    [
+        ("failed", {"REASON": "connect"}, 1),
+        ("", {"REASON": "robots.txt cannot be read (connect)", "DETAIL": "connect", "AFTER": 30}, 1),
+        ("failed", {"REASON": "timeout"}, 0),
+        ("ok", {}, 0),
+    ],
+)
+def test_where_no_connection_is_had_the_name_is_looked_up_again_for_another_address(
+    world: World, outcome: str, params: dict[str, Any], turn: int
+) -> None:
+    (job,) = world.take()
+    world.done(job, outcome, **params)
+    site = world.site("a.example")
+    assert (turn, turn == 0) == (site.turn, site.address_until > world.clock.boot())

@@ -137,6 +137,18 @@ def test_a_look_up(host: str, found: Any, answer: Answer) -> None:
     assert answer == asyncio.run(work())
 
 
+@pytest.mark.parametrize(("turn", "address"), [(0, "192.0.2.7"), (1, "192.0.2.8"), (2, "192.0.2.7")])
+def test_each_address_that_may_be_asked_has_its_turn(turn: int, address: str) -> None:
+    async def getaddrinfo(*args: object, **named: object) -> list[tuple[object, ...]]:
+        return [(0, 0, 0, "", (found, 0)) for found in ("192.0.2.7", "10.0.0.1", "192.0.2.8")]
+
+    async def work() -> Answer:
+        asyncio.get_running_loop().getaddrinfo = getaddrinfo  # type: ignore[method-assign, assignment]
+        return await look_up("a.example", free, turn)
+
+    assert Answer(address) == asyncio.run(work())
+
+
 def test_a_resolver_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(names, "LOOKUP_S", 0.01)
 
