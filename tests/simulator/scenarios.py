@@ -20,7 +20,8 @@ def year(seed: int, scale: float) -> Measures:
 def failing(seed: int, scale: float) -> Measures:
     """Very many sites of one page or two, of which one tenth fails: at scale 250, a million.
 
-    Once the others are done, those that fail are taken for a fault of our own line, and asked one by one.
+    Once the others are done, those that fail are asked less and less often; they are not taken for our own line. Some
+    milliseconds a request, and each site that fails has some twenty-five: a million sites take hours.
     """
     with closing(Simulation(draw(seed, int(4_000 * scale), 2, failing=0.1), seed, harvesters=4)) as simulation:
         return simulation.go(0.25)
