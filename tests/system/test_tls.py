@@ -21,7 +21,7 @@ FAULTS = {
     "strange.example": "self-signed certificate",
     "wrong.example": "certificate is not valid for",
     "plain.example": "wrong version number",
-    "silent.example": "timeout",
+    "silent.example": "no answer in time",
     "clear.example": "reset",
 }
 
