@@ -16,6 +16,7 @@ import signal
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from combine.channel import Channel, Context
 from combine.crashpoints import reached
@@ -71,6 +72,8 @@ class Harvester:
         self._room = asyncio.Event()
         self._stopping = asyncio.Event()
         self._announcements = Announcements()
+        self._types = context.settings.harvest.types
+        self._requisite_types = (*self._types, *REQUISITES)
         self._documents = 0
         self._born = time.monotonic()
         self._tools: Tools | None = None
@@ -177,8 +180,7 @@ class Harvester:
 
     def _is_wanted(self, job: Job, content_types: list[str]) -> bool:
         """Whether a body is waited for: what is read, what a setting names, and all that a page is made of."""
-        more = (*self._settings.harvest.types, *(REQUISITES if job.get("REQUISITES") else ()))
-        return is_wanted(content_types, more)
+        return _is_wanted(tuple(content_types), self._requisite_types if job.get("REQUISITES") else self._types)
 
     # What a lease reports -------------------------------------------------------------------------------------------
 
@@ -251,6 +253,11 @@ class Harvester:
     def ended(self, lease: Lease) -> None:
         """No request of a lease will follow."""
         self._outbox.tell(jcf.job(LEASE=lease.id, END="1"))
+
+
+@lru_cache(maxsize=256)
+def _is_wanted(content_types: tuple[str, ...], more: tuple[str, ...]) -> bool:
+    return is_wanted(list(content_types), more)
 
 
 def _with_rights(harvest: Harvest, permission: Permission) -> Harvest:

@@ -205,6 +205,11 @@ class Protocol(ResponseHandler):
         elif due < inf:
             self._alarm = self.loop.call_at(due, self._watch)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Go on where reading was paused; aiohttp asks for it with every piece that is taken."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def data_received(self, data: bytes) -> None:
         """Take what the socket brought; nothing is how aiohttp wakes a parser that it paused, which holds the rest."""
         self.is_silent = False
