@@ -93,11 +93,9 @@ class Board:
         self.moves = 0  # rows that came or went while an ADD waited
         self.gone: dict[tuple[int, int], int] = {}  # the keys of those that went, with the value of `moves` at that
         self.idle_since = now
-        is_collecting = gc.isenabled()
         gc.disable()  # 200,000 sites that come at once are no garbage: to look for some takes a third of the time
         self._load_sites(now)
-        if is_collecting:
-            gc.enable()
+        gc.enable()
 
     def _load_sites(self, now: float) -> None:
         counts = self.rows.counts()
@@ -138,8 +136,7 @@ class Board:
     def _read_sites(self, where: str, *values: object) -> Iterator[Site]:
         for row in self.rows.db.execute(f"SELECT {', '.join(_SITE_COLUMNS)} FROM site WHERE {where}", values):
             number, name, told, auto, crawl, after, shut, blocked, reason, *counted, holder = row
-            failures, refusals, day, requests, size = counted
-            # Nearly all are zeros: with `or` they are one zero, and not one for each of 200,000 sites.
+            failures, refusals, day, requests, size = counted  # below, with `or` all zeros are one, not one a site
             yield Site(
                 number, name, told=told, auto=auto, crawl=crawl or 0.0, next=after or 0.0, shut=bool(shut),
                 blocked=blocked or 0.0, reason=reason, failures=failures, refusals=refusals, day=day,
@@ -224,6 +221,11 @@ class Board:
         """Seconds until the hours begin in which a site rule lets a site be asked."""
         rule = self.settings.site_rule(site.host) if self.settings.site else None
         return hours.parse(rule.hours).closed_for(self.clock.utc()) if rule is not None and rule.hours else 0.0
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether there is anything by which a URL could be forbidden."""
+        return bool(self.settings.site or self.exclusions or self.allowed.is_anything)
 
     def forbids(self, url: str) -> str:
         """Why a normalised URL is never asked, "" where it may be."""

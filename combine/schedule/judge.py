@@ -21,7 +21,7 @@ class Judge:
         self._frontier = frontier
         settings = frontier.settings
         self._limit, self._options = settings.scheduler.url_bytes, settings.urls.options()
-        self._has_rules = bool(settings.site or frontier.exclusions or frontier.allowed.is_anything)
+        self._has_rules = frontier.has_rules
 
     def judge(self, url: str, site: str, lead: Lead) -> Candidate | None:
         """An offered job that belongs, or None where it is outside; a line with a scope is put into the seed table.

@@ -197,17 +197,17 @@ class Leases(Board):
 
     def _lease(self, site: Site, holder: Holder, now: float, most: int) -> list[str]:
         # The run of the first job sets the pace, and the pace how many go with it: mostly as many as the last run's.
-        size = min(politeness.lease_size(self.settings, self.delay(site)), most)
+        delay = self.delay(site)
+        size = min(politeness.lease_size(self.settings, delay), most)
         rows = self._ready(site, size)
         if not rows:
             return []
         asked = self.seeds.get(rows[0].seed).delay if rows[0].seed else site.asked
-        delay = self.delay(site)
         if asked != site.asked:
             site.asked = asked
             delay = self.delay(site)
-            size = min(politeness.lease_size(self.settings, delay), most)
-            rows = rows[:size] if size < len(rows) else self._ready(site, size)
+            wanted = min(politeness.lease_size(self.settings, delay), most)
+            rows = rows[:wanted] if wanted <= size else self._ready(site, wanted)
         # What failed before goes last: a failure that speaks of the site ends the lease, and one bad page must not be
         # all that is ever tried.
         rows.sort(key=lambda row: row.kind == "page" and row.nrt > 0)
@@ -246,6 +246,8 @@ class Leases(Board):
         """The next rows of a site; those that the exclude file forbids by now are dead."""
         while True:
             rows = self.rows.ready(site.id, count, self.seeds.spent)
+            if not self.has_rules:
+                return rows
             forbidden = [(row, why) for row in rows if (why := self.forbids(row.url))]
             if not forbidden:
                 return rows
