@@ -381,10 +381,6 @@ class Board:
         A robots job goes altogether: the site that waits for it stays blocked for its day, and then asks anew.
         """
         if row.kind == "robots":
-            waiting = self.site_named(site_of(jcf.parse_text(row.line).get("FOR")))
-            if waiting is not None and waiting.reason.startswith(ROBOTS_ELSEWHERE):
-                waiting.reason = f"robots.txt cannot be read: {reason}"[:REASON_LENGTH]
-                self.save_site(waiting)
             self.delete(row)
         else:
             self.set_state(row, DEAD, fetch=0, lease=0, reason=reason[:REASON_LENGTH], events=events, **columns)
