@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from combine.config import Settings
 ROOT = Path(__file__).resolve().parents[1]
 COMBINE = Path(sys.executable).parent / "combine"
 LOOK_S = 0.25
+_ENDS = re.compile(r" (\w+)\[\d+\] INFO its work is done messages=(\d+) syncs=(\d+)")
 MEMORY_LOOK_S = 1.0
 
 #: After the command has ended, its daemons have so long to end.
@@ -114,6 +116,21 @@ def harvest(home: Path, web: Web) -> tuple[Watch, float]:
     return watch, (ended or time.monotonic()) - began
 
 
+def counted(home: Path) -> dict[str, dict[str, int]]:
+    """The requests that each daemon answered and its commits, as it says at its end; and the harvesters' batches.
+
+    A batch is two syncs of a harvester: one of the file, one of the directory. The parsers' are not counted.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for path in (home / "log").glob("*.out"):
+        for name, messages, syncs in _ENDS.findall(path.read_text("utf-8", "replace")):
+            row = found.setdefault(name, {"messages": 0, "syncs": 0})
+            row["messages"] += int(messages)
+            row["syncs"] += int(syncs)
+    batches = sum(len(files) for _, _, files in os.walk(home / "raw"))
+    return {**found, "harvester": {"messages": 0, "syncs": 2 * batches}}
+
+
 def report(home: Path, web: Web, watch: Watch, wall_s: float, options: argparse.Namespace) -> dict[str, Any]:
     """All figures of one run."""
     stats = web.stats()
@@ -142,6 +159,7 @@ def report(home: Path, web: Web, watch: Watch, wall_s: float, options: argparse.
         "peak_anonymous_bytes": watch.peak_anonymous_bytes,
         "written_bytes": sum(cost.written_bytes for cost in watch.costs.values()),
         "processes": processes,
+        "counted": counted(home),
         "web": {**stats, "cpu_ms_page": round(cpu_of(web.pid) * 1000 / pages, 4)},
     }
 
@@ -153,6 +171,8 @@ def show(figures: dict[str, Any]) -> None:
         written = f"{row['written_bytes'] / 1e6:.1f}" if "written_bytes" in row else ""
         print(f"{name:<22}{row.get('processes', ''):>8}{row['cpu_s']:>10.2f}{row['cpu_ms_page']:>16.3f}{written:>13}")
     print(f"{'all':<22}{'':>8}{'':>10}{figures['cpu_ms_page']:>16.3f}{figures['written_bytes'] / 1e6:>13.1f}")
+    for name, row in figures["counted"].items():
+        print(f"{name}: {row['messages']} messages answered, {row['syncs']} syncs")
     web = figures["web"]
     print(f"\n{figures['pages_s']:.0f} pages/s from the first request to the last; {figures['wall_s']:.1f} s in all,")
     print(f"{figures['peak_anonymous_bytes'] / 1e6:.0f} MB of anonymous memory at most (PSS, all processes).")
