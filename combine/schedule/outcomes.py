@@ -12,7 +12,7 @@ from itertools import islice
 
 from combine.errors import Rejected
 from combine.schedule import politeness
-from combine.schedule.board import ROBOTS_ELSEWHERE
+from combine.schedule.board import REASON_LENGTH, ROBOTS_ELSEWHERE
 from combine.schedule.leases import Leases
 from combine.schedule.line import GOOD, NEW, PROBE_S, SILENT
 from combine.schedule.rows import DEFERRED, FETCHED, LEASED, QUEUED, Row, job_key
@@ -109,6 +109,14 @@ class Outcomes(Leases):
             waiting.blocked, waiting.reason = 0.0, ""
             self.save_site(waiting)
             self.settle(waiting)
+
+    def bury(self, row: Row, reason: str, events: str, **columns: object) -> None:
+        """Make a row dead; the site that waits for a robots job says why it goes on waiting."""
+        waiting = self.site_named(site_of(jcf.parse_text(row.line).get("FOR"))) if row.kind == "robots" else None
+        if waiting is not None and waiting.reason.startswith(ROBOTS_ELSEWHERE):
+            waiting.reason = f"robots.txt cannot be read: {reason}"[:REASON_LENGTH]
+            self.save_site(waiting)
+        super().bury(row, reason, events, **columns)
 
     def _learn(self, site: Site, line: Job) -> None:
         """What an outcome says of its site: pace, failures, refusals, what it has been asked for today."""
