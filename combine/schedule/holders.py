@@ -33,9 +33,13 @@ class Holders:
     def __init__(self, on_death: Callable[[Holder], None]) -> None:
         self._on_death = on_death
         self._pidfds: dict[Holder, int] = {}
+        self._known: dict[int, Holder] = {}  # by pid, those that are watched
 
     def of(self, pid: int) -> Holder:
         """The process with a pid, watched from now on; raises RetryLater where it is gone."""
+        known = self._known.get(pid)
+        if known is not None and self._is_there(known):
+            return known  # every TAKE asks, and to read when a process began takes 30 µs
         holder = Holder(pid, start_time(pid))
         if not self.watch(holder):
             raise RetryLater(f"the process {pid} is gone")
@@ -52,7 +56,7 @@ class Holders:
         if not holder.start or start_time(holder.pid) != holder.start:
             os.close(pidfd)
             return False
-        self._pidfds[holder] = pidfd
+        self._pidfds[holder], self._known[holder.pid] = pidfd, holder
         asyncio.get_running_loop().add_reader(pidfd, self._died, holder)
         return True
 
@@ -69,9 +73,20 @@ class Holders:
             asyncio.get_running_loop().remove_reader(pidfd)
             os.close(pidfd)
         self._pidfds.clear()
+        self._known.clear()
+
+    def _is_there(self, holder: Holder) -> bool:
+        """Whether a watched process is not yet reaped, so that its pid is still its own."""
+        try:
+            signal.pidfd_send_signal(self._pidfds[holder], 0)
+        except OSError:
+            return False
+        return True
 
     def _died(self, holder: Holder) -> None:
         pidfd = self._pidfds.pop(holder)
+        if self._known.get(holder.pid) == holder:
+            del self._known[holder.pid]
         asyncio.get_running_loop().remove_reader(pidfd)
         os.close(pidfd)
         self._on_death(holder)
