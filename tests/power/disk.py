@@ -272,6 +272,20 @@ class Disk:
         node.size = size
         self.changes.append(Change(at, node, size=size))
 
+    def published(self, at: int) -> set[str]:
+        """Batches whose names in the spool were synced by then, for which harvesters wait before DONE.
+
+        A parser may meet one before that, and say so to the scheduler: a power cut in that moment costs a fetch.
+        """
+        path = f"{self.root}/hrf/new"
+        spool = self._find(path)
+        began = max((sync.began for sync in self.syncs if sync.path == path and sync.ended < at), default=0)
+        return {
+            change.there[1].removesuffix(".hrf")
+            for change in self.changes
+            if change.at < began and change.there is not None and change.there[0] is spool
+        }
+
     # What is left ---------------------------------------------------------------------------------------------------
 
     def _data(self, node: Node, at: int, fate: Fate, changes: Iterable[Change] | None = None) -> bytes:

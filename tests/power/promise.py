@@ -1,7 +1,8 @@
 """What was promised when the power failed, and whether what the disk kept can keep it: asked of files and tables alone.
 
 A promise is an OK that its asker has heard. ADD: the URL has a row or a visit. STORED: the page has its record, whole,
-and a row that says so or a visit. A row that was fetched has its batch, whole; a visit that knows of a record has it.
+and a row that says so or a visit. A row that was fetched has its batch, whole, if that had been published; a visit that
+knows of a record has it.
 """
 
 from __future__ import annotations
@@ -67,8 +68,11 @@ def text_of(record: bytes) -> str:
     return "\n".join(line for line in lines if line.split(":")[0] not in PASSING)
 
 
-def broken(home: Path, added: set[str], stored: set[str], records: dict[str, str]) -> list[str]:
-    """Promises that a home cannot keep any more; `records` are those of a harvest that nothing happens to, by URL."""
+def broken(home: Path, added: set[str], stored: set[str], published: set[str], records: dict[str, str]) -> list[str]:
+    """Promises that a home cannot keep any more.
+
+    `published` are the batches that may be spoken of, `records` those of a harvest that nothing happens to, by URL.
+    """
     try:
         rows = dict(_rows(home / "cabin/queue.sqlite", "SELECT line, state, batch, fetch FROM job"))
         kept = dict(_rows(home / "idb/visits.sqlite", "SELECT line, due, record FROM visit"))
@@ -85,7 +89,7 @@ def broken(home: Path, added: set[str], stored: set[str], records: dict[str, str
         if not visits.get(url) and rows.get(url, (0,))[0] != STORED:
             found.append(f"STORED of {url} was acknowledged; neither its row nor a visit says so")
     for url, (state, batch, fetch) in rows.items():
-        if state == FETCHED and fetch not in _fetches(home, batch):
+        if state == FETCHED and batch in published and fetch not in _fetches(home, batch):
             found.append(f"{url} was fetched as {fetch}; its harvest is in no batch")
         if state == STORED and url in records and url not in on_disk:
             found.append(f"the row of {url} says that it is stored; its record is not on the disk")

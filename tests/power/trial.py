@@ -36,7 +36,8 @@ KINDS = {
     "the names of a new home": lambda sync: sync.call == "fsync" and sync.path.endswith(("/h", "/h/hrf")),
 }
 
-ENDED_S = 90.0
+#: Seconds in which a harvest ends that goes on; a batch that is lost is given up after a minute.
+ENDED_S = 180.0
 
 
 def make_site(root: Path, pages: int) -> None:
@@ -98,7 +99,7 @@ class Trial:
         place = self.place / "left"
         shutil.rmtree(place, ignore_errors=True)
         lay(disk.tree(at, fate), place)
-        return promise.broken(place, *self.promises.before(at), self.records)
+        return promise.broken(place, *self.promises.before(at), disk.published(at), self.records)
 
     def goes_on(self, disk: Disk, at: int, fate: Fate, chance: random.Random) -> list[str]:
         """All that is wrong after Combine was started on what is left, by another boot."""
