@@ -2,9 +2,9 @@
 
 Load the seeds, follow the scheduler's counters, and know when it is over.
 
-Theory of operation. The scheduler decides what is fetched; this only looks, twice a second, at one STAT. `judge` is the
-whole policy, and pure: counters and clock in, the end (or None) out. A daemon that is away for a moment changes
-nothing: the next look tells.
+Theory of operation. The scheduler decides what is fetched; this only looks, soon at first and then twice a second, at
+one STAT. `judge` is the whole policy, and pure: counters and clock in, the end (or None) out. A daemon that is away for
+a moment changes nothing: the next look tells.
 """
 
 from __future__ import annotations
