@@ -132,6 +132,9 @@ def _fork(command: list[str], said: int) -> Callable[[], int]:
         # What this command leaves behind is never looked at again: a socket of its that was collected here would close
         # a descriptor which by then is another's.
         gc.freeze()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # which mean another thing to this command
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         code = modules[0].main(command[command.index(_KEEPALIVE) + 1 :])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else EXIT_BUG
