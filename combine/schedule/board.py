@@ -242,8 +242,7 @@ class Board:
 
     def set_state(self, row: Row, state: int, **columns: object) -> None:
         """Move a row to a state, and set columns with it."""
-        names = "".join(f", {name} = ?" for name in columns)
-        self.rows.change(f"UPDATE job SET state = ?{names} WHERE seq = ?", state, *columns.values(), row.seq)
+        self.rows.set_state(row.seq, state, columns)
         counts = self.counts_of(row)
         counts[row.state] -= 1
         counts[state] += 1

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,6 +131,11 @@ def job_key(kind: str, url: str, waiting: str = "") -> int:
     """64 bits that tell a job from any other of its site."""
     digest = hashlib.md5(f"{kind}\0{url}\0{waiting}".encode(), usedforsecurity=False).digest()
     return int(_FIRST_64(digest)[0])
+
+
+@lru_cache(maxsize=64)
+def _setting(columns: tuple[str, ...]) -> str:
+    return f"UPDATE job SET state = ?{''.join(f', {name} = ?' for name in columns)} WHERE seq = ?"
 
 
 class Rows:
@@ -251,6 +257,11 @@ class Rows:
         numbers = range(last + 1, last + 1 + len(names))
         self.db.executemany("INSERT INTO site(id, name) VALUES (?, ?)", zip(numbers, names, strict=True))
         return numbers
+
+    def set_state(self, number: int, state: int, columns: dict[str, object]) -> None:
+        """Move the row with a number to a state, and set columns with it."""
+        self.begin()
+        self.db.execute(_setting(tuple(columns)), (state, *columns.values(), number))
 
     def lease(self, rows: list[tuple[int, int, str, int]]) -> None:
         """Queued rows go out: fetch number, lease, scopes and number of each."""
