@@ -1,13 +1,14 @@
-"""Forking a child from a warmed keepalive: the few steps whose order matters, in one place.
+"""Forking a child from a warmed keepalive, and a keepalive from a command: the few steps whose order matters.
 
-The parent has one thread, so a fork is safe, and a child starts in milliseconds with every module loaded. A child never
-outlives its parent (PR_SET_PDEATHSIG), holds none of its files, and hears only SIGTERM until it says otherwise.
+The parent has one thread, so a fork is safe, and a child starts in milliseconds with every module loaded. A child of
+keepalive never outlives it (PR_SET_PDEATHSIG), holds none of its files, and hears only SIGTERM until it says otherwise.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import signal
 import socket
@@ -51,6 +52,33 @@ def fork(title: str, let_go: Callable[[], None], body: Callable[[socket.socket],
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         theirs.close()
     return pid, ours
+
+
+def go_on(body: Callable[[], int]) -> int:
+    """Start a child that does `body` and ends with its exit code, and is no child of keepalive; returns its pid.
+
+    Signals mean in it what they mean to a program. The caller has one thread.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = EXIT_BUG
+    try:
+        # What the caller leaves behind is never looked at again: a socket of its that was collected here would close a
+        # descriptor which by then is another's.
+        gc.freeze()
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        code = body()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else EXIT_BUG
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def keep_heap() -> None:

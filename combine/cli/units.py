@@ -8,7 +8,6 @@ name.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import select
@@ -17,7 +16,6 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -119,29 +117,12 @@ def _run(command: list[str], said: int) -> Callable[[], int]:
 
 def _fork(command: list[str], said: int) -> Callable[[], int]:
     """Do in a fork what `_run` does."""
-    from combine.spawn import EXIT_BUG
+    from combine import spawn
 
-    modules = [importlib.import_module(name) for name in _SHARED_MODULES]
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid:
-        return lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    code = EXIT_BUG
-    try:
-        # What this command leaves behind is never looked at again: a socket of its that was collected here would close
-        # a descriptor which by then is another's.
-        gc.freeze()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # which mean another thing to this command
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, signal.SIG_DFL)
-        code = modules[0].main(command[command.index(_KEEPALIVE) + 1 :])
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else EXIT_BUG
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+    keepalive, *_ = [importlib.import_module(name) for name in _SHARED_MODULES]
+    arguments = command[command.index(_KEEPALIVE) + 1 :]
+    pid = spawn.go_on(lambda: keepalive.main(arguments))
+    return lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def stop_unit(home: Path, unit: str) -> bool:
