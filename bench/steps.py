@@ -26,6 +26,9 @@ from combine.page import html
 from combine.page.encoding import to_text
 from combine.page.lesson import learn
 from combine.page.sniff import sniff
+from combine.schedule import offered
+from combine.schedule.rows import Rows, job_key
+from combine.schedule.visits import Visits
 from combine.urls import normalise, record_id, site_of, targets_of
 from combine.web.rules import Rules
 from formats import hrf, jcf, wir
@@ -105,6 +108,27 @@ def of_formats(pages: list[hrf.Harvest]) -> Iterator[Step]:
     yield Step("message.Reader, a line", len(lines), read)
 
 
+def of_engines(pages: list[hrf.Harvest], directory: Path) -> Iterator[Step]:
+    """What a line of ADD meets: read, looked for in the queue and among the visits, of which half have it."""
+    urls = [page.job.url for page in pages]
+    lines = [f'{jcf.VERSION} URL="{url}" SEED="{url}" VIA="{urls[0]}" DEPTH="2"' for url in urls]
+    same = [f'{jcf.VERSION} URL="{url}" SEED="{urls[0]}" VIA="{urls[0]}" DEPTH="2"' for url in urls]
+    yield Step("offered.read, alone", len(lines), lambda: offered.read(lines))
+    yield Step("offered.read, of one page", len(same), lambda: offered.read(same))
+    yield over("job_key", job_key, [("page", url) for url in urls])
+    rows, visits = Rows(directory / "queue.sqlite"), Visits(directory / "visits.sqlite", Settings())
+    keys = [(1 + number % 20, job_key("page", url)) for number, url in enumerate(urls)]
+    rows.insert_many([(*key, "page", 0, 2, 1, "", line) for key, line in list(zip(keys, lines, strict=True))[::2]])
+    rows.commit()
+    news = [jcf.job(URL=url, OUTCOME="ok", STATUS=200, RECORD=1, SEED=url, DEPTH=2, SCOPES="1:*") for url in urls[::2]]
+    visits.remember(news, 1_780_315_200.0)
+    visits.commit()
+    questions = [offered.question(url) for url in urls]
+    yield Step("Rows.find_many, a key", len(keys), lambda: rows.find_many(keys))
+    yield Step("Visits.lookup, a URL", len(urls), lambda: visits.lookup(questions, 1_780_315_200.0))
+    yield Step("Visits.remember, a visit", len(news), lambda: visits.remember(news, 1_780_315_200.0))
+
+
 def of_pages(pages: list[hrf.Harvest]) -> Iterator[Step]:
     """From bytes to what is known of a page."""
     limits = Settings().page
@@ -162,7 +186,9 @@ def main(part: str = "") -> None:
     print(f"{len(pages)} pages of {sum(len(page.body) for page in pages) // len(pages)} bytes in the mean\n")
     print(f"{'step':<28}{'µs':>10}")
     with tempfile.TemporaryDirectory(prefix="combine-steps-") as directory:
-        for steps in (of_formats(pages), of_urls(pages), of_pages(pages), of_disk(pages, Path(directory))):
+        place = Path(directory)
+        rooms = (of_formats(pages), of_engines(pages, place), of_urls(pages), of_pages(pages), of_disk(pages, place))
+        for steps in rooms:
             for step in steps:
                 if part in step.name:
                     print(f"{step.name:<28}{measure(step):>10.2f}", flush=True)
