@@ -53,7 +53,10 @@ class EventLog:
 
     def _open(self, day: str, number: int) -> None:
         self.close()
-        path = self.directory / (f"events-{day}.{number}.log" if number else f"events-{day}.log")
+        path = self._path(day, number)
+        while os.path.lexists(path) and not _is_plain(path):  # a named pipe would be waited for
+            number += 1
+            path = self._path(day, number)
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._size = os.fstat(self._descriptor).st_size
         self._day, self._number = day, number
@@ -61,15 +64,22 @@ class EventLog:
             with contextlib.suppress(OSError):
                 old.unlink()
 
+    def _path(self, day: str, number: int) -> Path:
+        return self.directory / (f"events-{day}.{number}.log" if number else f"events-{day}.log")
+
     def _newest(self, day: str) -> int:
         numbers = [int(match[2] or 0) for match in map(_match, event_files(self.directory)) if match[1] == day]
         return max(numbers, default=0)
 
 
 def event_files(directory: Path) -> list[Path]:
-    """The event files of a directory, oldest first."""
-    found = [directory / name for name in os.listdir(directory) if _NAME.fullmatch(name)]
+    """The event files of a directory, oldest first; what has such a name and is no file is passed over."""
+    found = [path for name in os.listdir(directory) if _NAME.fullmatch(name) and _is_plain(path := directory / name)]
     return sorted(found, key=lambda path: (_match(path)[1], int(_match(path)[2] or 0)))
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _match(path: Path) -> re.Match[str]:

@@ -176,6 +176,9 @@ class Parser:
         except FileNotFoundError:
             log.error("a batch is gone, its jobs will be queued again batch=%s", batch.name)
             return
+        except MemoryError:
+            self._spool.put_aside(batch)
+            return
         with self._spool.marks(batch) as marks:
             harvests = self._current(batch, list(self._scan(batch, data)))
             reached("parser.current")
@@ -277,7 +280,10 @@ class Parser:
         except OSError:
             raise
         except Exception as error:
-            log.exception("%s: a page could not be parsed", record_id(item[2].job.url))
+            log.error(
+                "%s: a page could not be parsed fault=%s", record_id(item[2].job.url), error,
+                exc_info=not isinstance(error, RecordError),
+            )  # fmt: skip
             self._to_bad(batch, *item, f"{type(error).__name__}: {error}")
             return None
 

@@ -68,7 +68,7 @@ def stop_command(session: Session, names: tuple[str, ...]) -> int:
 
     What is under way is finished or handed back; nothing is lost. Without names all units are stopped.
     """
-    home = session.home()
+    home = session.home(write=False)  # what runs is stopped on a home that is not fit any more, too
     wanted = _in_order(names)
     if systemd.runs(home):
         systemd.order("stop", wanted)

@@ -17,7 +17,7 @@ from combine.cli.seeds import parse
 from combine.cli.session import Session, command
 from combine.errors import EXIT_FINDING, CombineError, RecordError
 from combine.keep.home import Home
-from combine.keep.store import WirStore, is_id
+from combine.keep.store import WirStore, is_id, read_file
 from formats import wir
 
 #: Bytes of a record's file in which its URL stands: the version, the id, and a URL of at most 2,048 bytes.
@@ -30,9 +30,11 @@ _AROUND = 40
 
 
 def url_in(path: Path) -> str:
-    """The URL in a record's file, read from its first lines; "" where it holds none."""
-    with open(path, "rb") as file:
-        found = _URL_LINE.search(file.read(_HEAD_BYTES))
+    """The URL in a record's file, read from its first lines; "" where it holds none, or is no file."""
+    try:
+        found = _URL_LINE.search(read_file(str(path), _HEAD_BYTES))
+    except RecordError:
+        return ""
     return found[1].decode("utf-8", "replace") if found else ""
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from combine.config import Settings
 from combine.crashpoints import reached
 from combine.keep.home import Home
-from combine.keep.places import sync_directory, write_all
+from combine.keep.places import remove, sync_directory, write_all
 from formats import hrf
 from formats.hrf import Harvest
 
@@ -143,7 +143,7 @@ class BatchWriter:
         self._files = 0
         self._waiting: Sealed | None = None
         for leftover in home.spool_tmp.glob(f"{slot}-*"):
-            leftover.unlink(missing_ok=True)
+            remove(leftover, home.spool_bad)
 
     def body_path(self) -> Path:
         """A new name for a body that lies on disk while it comes in; the caller unlinks it after `put`."""

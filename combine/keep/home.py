@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -238,6 +238,7 @@ def open_home(path: Path, environ: Mapping[str, str] = os.environ, write: bool =
     if not write:
         return home
     _refuse_network(home.path)
+    check_places(home.directories())
     _check_writable(home)
     try:
         _make_directories(home)
@@ -361,10 +362,21 @@ def _check_format(home: Home) -> None:
         raise ConfigError(f"{home.format_file} says {text[:40]!r} and this program knows {FORMAT!r}: {remedy}")
 
 
+def check_places(directories: Iterable[Path]) -> None:
+    """Refuse what is no directory and is in the place of one: raises ConfigError. What is missing is well."""
+    for directory in directories:
+        if directory.is_dir() or not os.path.lexists(directory):
+            continue
+        if directory.is_symlink():
+            raise ConfigError(
+                f"{directory} leads to {os.readlink(directory)}, where no directory is: mount or make that, or remove"
+                " the link"
+            )
+        raise ConfigError(f"{directory} is no directory: move it away")
+
+
 def _check_writable(home: Home) -> None:
     for directory in (home.path, *home.directories()):
-        if directory.exists() and not directory.is_dir():
-            raise ConfigError(f"{directory} is no directory: move it away")
         if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
             code = errno.EROFS if os.statvfs(directory).f_flag & os.ST_RDONLY else errno.EACCES
             raise places.unfit(directory, OSError(code, os.strerror(code)))

@@ -6,11 +6,18 @@ Also the two calls that are not done by calling them once: a write, and the sync
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import pwd
+import stat
 from pathlib import Path
 
 from combine.errors import CombineError, ConfigError, RetryLater, passes
+
+log = logging.getLogger(__name__)
+
+#: How a rename fails where something is in its way that is no directory, or is one; ENOENT is a link's without an end.
+IN_THE_WAY = frozenset((errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.EEXIST, errno.ELOOP))
 
 #: File systems on which flock, rename or fsync cannot be trusted among machines, as /proc/self/mountinfo names them.
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -86,6 +93,48 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def is_plain(path: Path | str) -> bool:
+    """Whether a regular file lies there: no link, no directory, and no named pipe, which would be waited for."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def put_aside(path: Path, bad: Path) -> None:
+    """Move what nobody of ours put in a place of ours into `bad`, whole, whatever it is. Raises OSError."""
+    target = bad / path.name
+    number = 1
+    while os.path.lexists(target):
+        number += 1
+        target = bad / f"{path.name}.{number}"
+    try:
+        os.rename(path, target)
+    except FileNotFoundError:
+        return  # another one did it
+    log.error("what lay in the place of a file of ours was put aside path=%s to=%s", path, target)
+
+
+def remove(path: Path, bad: Path) -> None:
+    """Remove a file of ours, if it is there; what is no file is put aside. Raises OSError."""
+    try:
+        path.unlink(missing_ok=True)
+    except IsADirectoryError:
+        put_aside(path, bad)
+
+
+def clear_way(top: Path, place: Path, bad: Path) -> bool:
+    """Put aside what would hold up a rename to a place below `top` for ever; False where nothing is in its way."""
+    for above in reversed(place.parents):
+        if top in above.parents and os.path.lexists(above) and not above.is_dir():
+            put_aside(above, bad)
+            return True
+    if place.is_dir() and not place.is_symlink():
+        put_aside(place, bad)
+        return True
+    return False
 
 
 def size(count: int) -> str:

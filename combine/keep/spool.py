@@ -28,7 +28,7 @@ from combine.keep.batch import BatchWriter as BatchWriter
 from combine.keep.batch import Sealed as Sealed
 from combine.keep.guilt import Marks as Marks
 from combine.keep.home import Home
-from combine.keep.places import weigh
+from combine.keep.places import IN_THE_WAY, clear_way, is_plain, put_aside, remove, weigh
 from combine.keep.slots import Slot as Slot
 from combine.keep.slots import is_slot_name
 from formats import jcf
@@ -81,14 +81,19 @@ class Spool:
             target = own / (name + SUFFIX)
             if _rename(self._home.spool_new / (name + SUFFIX), target):
                 reached("batch.claimed")
-                claimed.append(Batch(name, target, slot, _day(target)))
+                claimed += self._in_work(slot, name)
         return claimed
 
     def take_back(self, slot: str) -> list[Batch]:
         """The batches that an earlier holder of the caller's slot left, oldest first."""
         own = self._home.spool_cur / slot
-        names = sorted(_batches(own), key=age_key)
-        return [Batch(name, own / (name + SUFFIX), slot, _day(own / (name + SUFFIX))) for name in names]
+        if os.path.lexists(own) and not own.is_dir():
+            put_aside(own, self._home.spool_bad)
+        return [batch for name in sorted(_batches(own), key=age_key) for batch in self._in_work(slot, name)]
+
+    def put_aside(self, batch: Batch) -> None:
+        """Move a batch that nobody can read as a whole to bad/."""
+        put_aside(batch.path, self._home.spool_bad)
 
     def recover(self) -> int:
         """Put back into `new` what parsers left whose slots are free; answer how many batches."""
@@ -109,12 +114,15 @@ class Spool:
 
     def marks(self, batch: Batch) -> Marks:
         """The guilt marks of a batch; a death that they tell of is counted now."""
-        return Marks(self._mark_file(batch.name))
+        path = self._mark_file(batch.name)
+        if os.path.lexists(path) and not is_plain(path):
+            put_aside(path, self._home.spool_bad)
+        return Marks(path)
 
     def finish(self, batch: Batch, raw: bool) -> None:
         """Put a batch that was worked on into raw/, or remove it; it is well if that was done already."""
         if raw:
-            _rename(batch.path, self._home.raw / raw_place(batch))
+            self._keep(batch, self._home.raw / raw_place(batch))
         else:
             batch.path.unlink(missing_ok=True)
         reached("batch.finished")
@@ -162,6 +170,22 @@ class Spool:
         bad, _ = weigh(self._home.spool_bad, SUFFIX)
         return Sizes(new, cur, bad, new_bytes + cur_bytes)
 
+    def _keep(self, batch: Batch, place: Path) -> None:
+        try:
+            _rename(batch.path, place)
+        except OSError as error:
+            if error.errno not in IN_THE_WAY or not clear_way(self._home.raw, place, self._home.spool_bad):
+                raise
+            _rename(batch.path, place)
+
+    def _in_work(self, slot: str, name: str) -> list[Batch]:
+        """A batch in a slot's directory; none where it is no file, which would be waited for, or read without end."""
+        path = self._home.spool_cur / slot / (name + SUFFIX)
+        if not is_plain(path):
+            put_aside(path, self._home.spool_bad)
+            return []
+        return [Batch(name, path, slot, _day(path))]
+
     def _remove_orphans(self) -> None:
         """Remove marks of which a death came between a batch's end and theirs.
 
@@ -171,7 +195,7 @@ class Spool:
         alive = self.names() if marks else set()
         for mark in marks:
             if Path(mark).stem not in alive:
-                (self._home.spool_cur / mark).unlink(missing_ok=True)
+                remove(self._home.spool_cur / mark, self._home.spool_bad)
 
     def _marked(self) -> list[str]:
         return [name for name in _names(self._home.spool_cur) if Path(name).suffix in (guilt.SUFFIX, guilt.FRESH)]

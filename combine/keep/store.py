@@ -13,11 +13,13 @@ import ctypes
 import errno
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from combine.crashpoints import reached
-from combine.keep.home import Home
+from combine.keep import places
+from combine.keep.home import Home, check_places
 from combine.urls import record_id
 from formats import wir
 from formats.jcf import RecordError
@@ -37,12 +39,13 @@ class WirStore:
     def __init__(self, home: Home, slot: str = "") -> None:
         self.directory = home.hdb
         self._hdb = str(home.hdb)
+        self._bad = home.spool_bad
         self._tmp = f"{home.tmp}/{slot}-" if slot else f"{home.tmp}/pid-{os.getpid()}-"
         self._written = 0
         self._orphans: list[str] = []  # files aside that could not be removed when their record could not be written
         if slot:
             for leftover in home.tmp.glob(f"{slot}-*"):
-                leftover.unlink(missing_ok=True)
+                places.remove(leftover, home.spool_bad)
 
     def path(self, key: str) -> Path:
         """Where the record of an id (or URL) is or would be."""
@@ -58,13 +61,11 @@ class WirStore:
         try:
             _write_file(fresh, wir.dump(record))
             reached("record.written")
-            _rename(fresh, place)
+            self._rename(fresh, place)
             reached("record.renamed")
-        except OSError as error:
+        except OSError:
             self._orphans.append(fresh)
             self._tidy()
-            if error.errno == errno.EISDIR:  # it would not pass, and its page is to hold nothing up
-                raise RecordError(f"{place} is a directory: remove it") from None
             raise
 
     def get(self, key: str) -> wir.Record | None:
@@ -77,18 +78,10 @@ class WirStore:
 
     def get_bytes(self, key: str) -> bytes | None:
         """The file of an id or URL as it is, None where there is none."""
-        place = self._place(key)
         try:
-            # Not to wait for a named pipe that somebody put there.
-            descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            with open(descriptor, "rb", buffering=0) as file:
-                return file.read()
+            return read_file(self._place(key))
         except FileNotFoundError:
             return None
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.EISDIR):
-                raise RecordError(f"{place} is damaged: {error.strerror}") from None
-            raise
 
     def delete(self, key: str) -> bool:
         """Remove a record; False where there was none."""
@@ -103,6 +96,7 @@ class WirStore:
 
         Files that are not records of this store are passed over.
         """
+        check_places([self.directory])  # it is not empty where it is not mounted
         for first in _names(self._hdb, _LEVEL):
             for second in _names(f"{self._hdb}/{first}", _LEVEL):
                 for name in _names(f"{self._hdb}/{first}/{second}", _ID):
@@ -120,7 +114,7 @@ class WirStore:
         """
         for path in paths:
             try:
-                yield _parse(path.read_bytes(), str(path))
+                yield _parse(read_file(str(path)), str(path))
             except FileNotFoundError:
                 continue
             except RecordError as error:
@@ -137,6 +131,14 @@ class WirStore:
         finally:
             os.close(descriptor)
 
+    def _rename(self, fresh: str, place: str) -> None:
+        try:
+            _rename(fresh, place)
+        except OSError as error:
+            if error.errno not in places.IN_THE_WAY or not places.clear_way(self.directory, Path(place), self._bad):
+                raise
+            _rename(fresh, place)
+
     def _tidy(self) -> None:
         """Remove what faults have left; a disk that fails may not let it go yet."""
         with contextlib.suppress(OSError):
@@ -148,6 +150,24 @@ class WirStore:
     def _place(self, key: str) -> str:
         name = key if _ID.fullmatch(key) else record_id(key)
         return f"{self._hdb}/{name[:2]}/{name[2:4]}/{name}"
+
+
+def read_file(place: str, count: int = -1) -> bytes:
+    """The first bytes of a record's file; raises FileNotFoundError, and RecordError for what is no file.
+
+    A named pipe is not waited for.
+    """
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise RecordError(f"{place} is damaged: {error.strerror}; remove it") from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RecordError(f"{place} is damaged: it is no file; remove it")
+    with open(descriptor, "rb", buffering=0) as file:
+        return file.read(count)
 
 
 def sync_file_system(descriptor: int) -> None:

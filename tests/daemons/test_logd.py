@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -248,3 +248,16 @@ def _wrote(home: Home, events: Events, name: str) -> bool:
 def _only_scheduler_is_fake(path: Path) -> None:
     file = path / "fakes" / "sitecustomize.py"
     file.write_text(file.read_text().replace(', "logd")', ")"))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_what_has_the_name_of_an_event_file_and_is_none_is_passed_over(
+    home: Home, make: Callable[[Path], None]
+) -> None:
+    log = EventLog(home.log, 1_000, 20)
+    make(home.log / "events-2026-11-30.log")
+    make(home.log / "events-2026-11-30.1.log")
+    log.write(b"a line\n", datetime(2026, 11, 30, tzinfo=UTC))
+    log.close()
+    (file,) = event_files(home.log)
+    assert ("events-2026-11-30.2.log", b"a line\n") == (file.name, file.read_bytes())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from combine.keep.home import Home
 from combine.keep.slots import Slot
 from combine.keep.spool import Batch, BatchWriter, Sizes, Spool, raw_place
+from combine.keep.store import WirStore
 from formats import hrf, jcf
 from tests.combine.keep.material import SETTINGS, a_batch, a_harvest, files, publish
 
@@ -259,3 +261,72 @@ def test_recover_keeps_the_marks_of_batches_that_live(home: Home) -> None:
     (again,) = spool.claim("parser-7", 1)
     with spool.marks(again) as marks:
         assert frozenset({0}) == marks.suspects
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+    (path / "something").write_text("of somebody's")
+
+
+STRANGE: dict[str, Callable[[Path], None]] = {
+    "pipe": os.mkfifo,
+    "directory": _directory,
+    "dangling": lambda path: path.symlink_to("nowhere"),
+    "loop": lambda path: path.symlink_to(path.name),
+    "device": lambda path: path.symlink_to("/dev/zero"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_what_is_no_file_is_no_batch_and_is_put_aside(home: Home, kind: str) -> None:
+    spool, name = Spool(home), publish(home)
+    batch = f"{name[:-1]}0.hrf"
+    own = home.spool_cur / "parser-1"
+    own.mkdir()
+    STRANGE[kind](home.spool_new / batch)
+    assert [name] == [found.name for found in spool.claim("parser-1", 9)]
+    STRANGE[kind](own / batch)
+    assert [name] == [found.name for found in spool.take_back("parser-1")]
+    assert sorted([batch, f"{batch}.2"]) == sorted(os.listdir(home.spool_bad))
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_what_is_no_mark_of_ours_is_put_aside(home: Home, kind: str) -> None:
+    spool, name = Spool(home), publish(home)
+    STRANGE[kind](home.spool_cur / f"{name}.mark")
+    (batch,) = spool.claim("parser-1", 1)
+    with spool.marks(batch) as marks:
+        marks.at(0)
+        marks.clear()
+    spool.finish(batch, raw=True)
+    STRANGE[kind](home.spool_cur / f"{name}.mark")
+    assert 0 == spool.recover()
+    assert spool.is_empty()
+
+
+def test_what_is_in_the_place_of_a_slots_directory_is_put_aside(home: Home) -> None:
+    spool, name = Spool(home), publish(home)
+    (home.spool_cur / "parser-1").symlink_to("nowhere")
+    assert [] == spool.take_back("parser-1")
+    assert [name] == [batch.name for batch in spool.claim("parser-1", 1)]
+
+
+def test_directories_in_the_places_of_a_workers_files_are_put_aside(home: Home) -> None:
+    (home.spool_tmp / "harvester-1-1.hrf").mkdir()
+    (home.tmp / "parser-1-1").mkdir()
+    BatchWriter(home, "harvester-1", SETTINGS)
+    WirStore(home, "parser-1")
+    assert ["harvester-1-1.hrf", "parser-1-1"] == sorted(os.listdir(home.spool_bad))
+
+
+@pytest.mark.parametrize("level", [1, 2, 3], ids=["day", "month", "year"])
+def test_what_is_in_the_way_of_a_kept_batch_is_put_aside(home: Home, level: int) -> None:
+    spool, name = Spool(home), publish(home)
+    (batch,) = spool.claim("parser-1", 1)
+    place = [home.raw / raw_place(batch), *(home.raw / raw_place(batch)).parents][level]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("in the way")
+    spool.finish(batch, raw=True)
+    assert (home.raw / raw_place(batch)).is_file()
+    assert [place.name] == os.listdir(home.spool_bad)
+    assert name == batch.name

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from combine.errors import ConfigError
 from combine.keep import store as stores
 from combine.keep.home import Home
 from combine.keep.store import WirStore, is_id
@@ -186,6 +187,7 @@ def test_what_a_failing_disk_does_not_let_go_goes_before_the_next_sync(home: Hom
 
 WRITER = """
 import sys, pathlib
+from combine.errors import ConfigError
 from combine.keep.home import Home
 from combine.keep.store import WirStore
 from tests.combine.keep.material import a_record
@@ -245,10 +247,40 @@ def test_what_is_no_file_counts_as_damaged_and_is_replaced(store: WirStore, make
     assert a_record(URL, title="new") == store.get(URL)
 
 
-def test_a_directory_in_the_place_of_a_record_is_its_pages_fault(home: Home, store: WirStore) -> None:
-    store.path(URL).mkdir(parents=True)
-    with pytest.raises(RecordError, match="is damaged: Is a directory"):
-        store.get(URL)
-    with pytest.raises(RecordError, match="is a directory: remove it"):
-        store.put(a_record(URL, title="new"))
+@pytest.mark.parametrize("level", [0, 1, 2], ids=["record", "second", "first"])
+@pytest.mark.parametrize(
+    "make", [Path.mkdir, lambda path: path.symlink_to(path.name), lambda path: path.symlink_to("nowhere"), os.mkfifo],
+    ids=["directory", "loop", "dangling", "pipe"],
+)  # fmt: skip
+def test_what_is_in_the_way_of_a_record_is_put_aside(
+    home: Home, store: WirStore, level: int, make: Callable[[Path], None]
+) -> None:
+    place = [store.path(URL), *store.path(URL).parents][level]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    make(place)
+    store.put(a_record(URL, title="new"))
+    assert a_record(URL, title="new") == store.get(URL)
     assert [] == files(home.tmp)
+    is_kept = (level > 0) != (
+        make is Path.mkdir
+    )  # a directory is wrong in a record's place only, and a link goes there
+    assert is_kept == os.path.lexists(home.spool_bad / place.name)
+
+
+def test_readers_say_where_no_records_can_be(home: Home, store: WirStore) -> None:
+    home.hdb.rmdir()
+    home.hdb.symlink_to("nowhere")
+    with pytest.raises(ConfigError, match="leads to nowhere, where no directory is: mount or make that"):
+        list(store.walk())
+
+
+def test_readers_pass_over_what_is_no_file(store: WirStore) -> None:
+    store.path(URL).mkdir(parents=True)
+    store.path("http://other.example/").parent.mkdir(parents=True)
+    os.mkfifo(store.path("http://other.example/"))
+    store.path("http://third.example/").parent.mkdir(parents=True)
+    store.path("http://third.example/").symlink_to("/dev/zero")
+    told: list[RecordError] = []
+    assert [] == list(store.records(told.append))
+    assert 3 == len(told)
+    assert all("is no file; remove it" in str(error) for error in told)
