@@ -31,6 +31,9 @@ HOPS = 5
 #: Origins whose rules a harvester remembers: ten times the sites it works on at once.
 REMEMBERED = 1000
 
+#: How a harvest says that robots.txt was heeded.
+OBEYED = "obeyed"
+
 Ask = Callable[[Job, str], Awaitable[Fetched]]
 
 
@@ -41,7 +44,7 @@ class Permission:
     allowed: bool = False
     denied: bool = False  # robots.txt forbids this URL
     closed: bool = False  # robots.txt is unreachable: again in `retry_s`
-    robots: str = "obeyed"  # what goes into the harvest
+    robots: str = OBEYED  # what goes into the harvest
     crawl_delay: float | None = None
     sitemaps: tuple[str, ...] = ()
     signals: tuple[Signal, ...] = ()  # what robots.txt, and files beside it, say of the page's use
@@ -79,20 +82,23 @@ class RobotsKeeper:
         origin = origin_of(url)
         known = self._remembered(origin)
         if known is not None:
-            return await self._with_policies(job, known, self._usual(known, url), address, ask)
+            return self._usual(known, url)
         first = jcf.job(URL=f"{origin}/robots.txt", KIND="robots", LEASE=job.params.get("LEASE"), ADDR=address)
         answer, asked = await self._follow(first, 0, address, ask)
         if isinstance(answer, tuple):
             return Permission(requests_made=asked, redirect=answer)
         known = self._judge(origin, answer)
-        permission = self._permission(known, url, asked, known.verdict.changed, answer)
-        return await self._with_policies(job, known, permission, address, ask)
+        return self._permission(known, url, asked, known.verdict.changed, answer)
 
-    async def _with_policies(
-        self, job: Job, known: _Known, permission: Permission, address: str, ask: Ask
-    ) -> Permission:
-        """The permission, and what other files of the site say of the page's use."""
+    async def with_policies(self, job: Job, permission: Permission, address: str, ask: Ask) -> Permission:
+        """The permission, and what other files of the site say of the page's use.
+
+        They are asked for here where that is due: at the pace that the permission asks for, so it comes first.
+        """
         if not permission.allowed or job.kind != "page" or self._settings.rights.purpose not in FILES:
+            return permission
+        known = self._remembered(origin_of(job.url)) if permission.robots == OBEYED else None
+        if known is None:
             return permission
 
         async def follow(asked_for: Job) -> Answer | tuple[str, int]:

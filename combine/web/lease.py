@@ -205,6 +205,12 @@ class Worker:
         if permission.denied:
             await reports.denied(job, permission)
             return True
+        asked = self._asked
+        permission = await self._tools.keeper.with_policies(job, permission, address, self._ask)
+        if self._asked > asked and self._is_over():
+            # Those files are kept: the next lease begins with the page.
+            reports.unasked(job)
+            return False
         fetched = await self._look_first(job, address, permission)
         if fetched is None:
             fetched = await self._ask(job, address, permission.robots)

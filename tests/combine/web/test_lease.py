@@ -24,8 +24,8 @@ LEASE_S = 5.0
 class Site:
     """A gate that knows robots.txt, or asks for it first; a fetcher; and one who is told what came of each job."""
 
-    def __init__(self, crawl_s: float, knows_robots: bool) -> None:
-        self.crawl_s, self.knows_robots = crawl_s, knows_robots
+    def __init__(self, crawl_s: float, knows_robots: bool, policies: tuple[str, ...] = ()) -> None:
+        self.crawl_s, self.knows_robots, self.policies = crawl_s, knows_robots, policies
         self.asked: list[float] = []
         self.told: list[tuple[int, str, float]] = []
 
@@ -34,6 +34,12 @@ class Site:
             self.knows_robots = True
             await ask(jcf.job(URL="http://127.0.0.1/robots.txt", KIND="robots"), address)  # type: ignore[operator]
         return Permission(allowed=True, crawl_delay=self.crawl_s or None)
+
+    async def with_policies(self, job: Job, permission: Permission, address: str, ask: object) -> Permission:
+        for name in self.policies:
+            await ask(jcf.job(URL=f"http://127.0.0.1/{name}", KIND="robots"), address)  # type: ignore[operator]
+        self.policies = ()
+        return permission
 
     async def fetch(self, job: Job, address: str, *, robots: str, head_only: bool) -> Fetched:
         self.asked.append(time.monotonic())
@@ -86,6 +92,25 @@ def test_a_crawl_delay_counts_from_the_request_before_it_was_known(
     assert requests == len(site.asked)
     least = delay_s if rule_s is not None else max(crawl_s, delay_s)
     assert all(later - earlier >= least for earlier, later in zip(site.asked, site.asked[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("lease_s", "told"),
+    [
+        (LEASE_S, [(1, "ok", 0.1), (2, "ok", 0.1)]),
+        # They took the lease's time: the next one begins with the page.
+        (0.15, [(1, "", 0.0), (2, "", 0.0)]),
+    ],
+)
+def test_files_about_use_are_asked_for_at_the_crawl_delay(lease_s: float, told: list[tuple[int, str, float]]) -> None:
+    site = Site(0.1, knows_robots=False, policies=("tdmrep.json", "ai.txt"))
+    settings = Settings(scheduler=Scheduler(lease_s=lease_s))
+    spacing = Spacing(settings, Allowed(["127.0.0.0/8"]))
+    tools = Tools(settings, site, site, spacing, site, lambda: False)  # type: ignore[arg-type]
+    asyncio.run(Worker(Lease(9, "127.0.0.1", 0.0, JOBS), tools).run())
+    assert [*told, (0, "END", 0.0)] == site.told
+    assert 1 + 2 + sum(outcome == "ok" for _, outcome, _ in told) == len(site.asked)
+    assert all(later - earlier >= 0.1 for earlier, later in zip(site.asked, site.asked[1:], strict=False))
 
 
 def test_a_connection_that_the_server_had_left_costs_one_more_request_and_no_try(
