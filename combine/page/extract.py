@@ -67,7 +67,7 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
     decoded = decode(harvest.body, harvest.all("content-encoding"), limits.decoded_bytes, limits.ratio)
     nosniff = is_nosniff(harvest.all("x-content-type-options"))
     sniffed = sniff(decoded.body, harvest.all("content-type"), nosniff)
-    document, charset = _document(decoded.body, sniffed, limits)
+    document, charset = _document(decoded.body, sniffed, url, limits)
     found = document or Document()
     if harvest.job.get("REQUISITES"):
         found.references += _of_styles(decoded.body, sniffed, charset)
@@ -108,7 +108,7 @@ def digest(bare: bytes, title: str) -> str:
     return found.hexdigest().upper()
 
 
-def _document(body: bytes, sniffed: Sniffed, limits: Limits) -> tuple[Document | None, str]:
+def _document(body: bytes, sniffed: Sniffed, url: str, limits: Limits) -> tuple[Document | None, str]:
     """The body taken apart by the reader for its type, and its encoding; None where there is no such reader."""
     kind = sniffed.type
     if sniffed.binary or not is_read(kind):
@@ -119,7 +119,7 @@ def _document(body: bytes, sniffed: Sniffed, limits: Limits) -> tuple[Document |
     if is_html:
         return read(_as_utf8(body, encoding, skip), limits.depth), encoding
     if is_xml:
-        return read_xml(_as_utf8(body, encoding, skip)), encoding
+        return read_xml(_as_utf8(body, encoding, skip), url), encoding
     text = "\n".join(decode_text(body[skip:], encoding).split("\r\n")).replace("\r", "\n").strip()
     found = [Reference("text", href) for href in urls_in(text, limits.links)]
     return Document(text=text, references=found), encoding

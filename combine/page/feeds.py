@@ -14,11 +14,13 @@ from lxml import etree
 
 from combine.entities import UNKNOWN, tamed, without_declarations
 from combine.page.html import Document, Reference, read
+from combine.urls import LIMIT_BYTES, resolve
 
 _FEEDS = frozenset({"rss", "RDF", "feed", "channel"})
 #: Elements that may hold HTML, escaped.
 _HOLDING = frozenset({"title", "description", "summary", "content", "encoded", "subtitle", "tagline"})
 _ATOM = ("http://www.w3.org/2005/Atom", "http://purl.org/atom/ns#")
+_XML = "{http://www.w3.org/XML/1998/namespace}"
 _MARKUP = re.compile(r"<[A-Za-z/!][^<>]*>|&#?[A-Za-z0-9]+;")
 #: Where the text of a link is an address, be it a relative one.
 _LINKING = frozenset({"channel", "item", "image", "entry", "feed"})
@@ -34,8 +36,11 @@ _LINK_CHARACTERS, _LINK_PIECES = 500, 20
 _DEPTH = 512
 
 
-def read_xml(source: bytes) -> Document:
-    """Read an XML document from its bytes in UTF-8; what is no XML at all has no text."""
+def read_xml(source: bytes, url: str = "") -> Document:
+    """Read an XML document from its bytes in UTF-8; what is no XML at all has no text.
+
+    References of a feed below an xml:base (RFC 4287, 2) are resolved against it, and so they are absolute if `url` is.
+    """
     document = Document()
     parser = etree.XMLParser(
         encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, recover=True, remove_comments=True
@@ -48,6 +53,7 @@ def read_xml(source: bytes) -> Document:
         return document
     lines = []
     escaped = 0 if _local(root) in _FEEDS else _READ
+    bases = _Bases(url) if not escaped and b"xml:base" in source else None
     for element in root.iter(etree.Element):
         namespace, name = str(element.tag).rpartition("}")[0], _local(element)
         text = _line(element.text)
@@ -56,18 +62,39 @@ def read_xml(source: bytes) -> Document:
             escaped += 1
             inside = read(text.encode("utf-8", "replace"), _DEPTH)
             text = inside.text
-            document.references.extend(inside.references)
+            document.references.extend(bases.applied(element, inside.references) if bases else inside.references)
         if name == "title" and document.title is None:
             document.title = _line(text if is_html or not len(element) else "".join(element.itertext())) or None
         if href := _reference(name, element):
-            document.references.append(Reference("a", href, _line(element.get("rel")), _title(name, element)))
+            reference = Reference("a", href, _line(element.get("rel")), _title(name, element))
+            document.references.extend(bases.applied(element, [reference]) if bases else [reference])
         if text and (not href or name == "a"):
             lines.append(text)
         if tail := _line(element.tail):
             lines.append(tail)
     document.text = "\n".join(lines)
-    document.language = str(root.get("{http://www.w3.org/XML/1998/namespace}lang") or "")
+    document.language = str(root.get(f"{_XML}lang") or "")
     return document
+
+
+class _Bases:
+    """The bases in force in a document with xml:base; what no URL comes of changes nothing, nor does a huge one."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def applied(self, element: etree._Element, references: list[Reference]) -> list[Reference]:
+        """The references that an element holds, resolved against its base if it has one."""
+        written = [base for above in (element, *element.iterancestors()) if (base := above.get(f"{_XML}base"))]
+        if any(UNKNOWN in one for one in written):
+            return []
+        written = [one for one in written if len(one) <= LIMIT_BYTES]
+        base = self._url
+        for one in reversed(written):
+            base = resolve(base, one.strip()) or base
+        if not written or not base:
+            return references
+        return [reference._replace(href=resolve(base, reference.href) or reference.href) for reference in references]
 
 
 def _local(element: etree._Element) -> str:

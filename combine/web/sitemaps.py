@@ -58,6 +58,7 @@ _YEAR_OR_MONTH = re.compile(r"[0-9]{4}(?:-[0-9]{2})?", re.ASCII)
 #: Elements that hold one address each; where that may stand, and where its time, best first.
 _ENTRIES = frozenset({"url", "sitemap", "item", "entry"})
 _KINDS = ("loc", "alternate", "link", "guid", "other")
+_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _TIMES = ("lastmod", "updated", "modified", "pubdate", "date", "published", "issued")
 
 
@@ -75,7 +76,7 @@ def parse(body: bytes, url: str = "", limit_bytes: int = LIMIT_BYTES, limit_urls
     body, cut = _unpacked(body, limit_bytes)
     urls: list[tuple[str, str]] = []
     sitemaps: list[str] = []
-    for is_sitemap, address, time in _entries(body):
+    for is_sitemap, address, time in _entries(body, url):
         if len(urls) + len(sitemaps) >= limit_urls:
             cut = True
             break
@@ -128,12 +129,12 @@ def _inflated(body: bytes, limit_bytes: int) -> Iterator[bytes]:
         body = engine.unused_data + body[start:]
 
 
-def _entries(body: bytes) -> Iterator[tuple[bool, str, str]]:
+def _entries(body: bytes, url: str) -> Iterator[tuple[bool, str, str]]:
     """Each entry: whether it is a further sitemap, its address, its time."""
     start = body[:1024].lstrip(_BLANK)
     for mark, _ in _MARKS:
         start = start.removeprefix(mark).lstrip(_BLANK)
-    return _of_xml(_tamed(body)) if start.startswith(b"<") else _of_text(body)
+    return _of_xml(_tamed(body), url) if start.startswith(b"<") else _of_text(body)
 
 
 def _of_text(body: bytes) -> Iterator[tuple[bool, str, str]]:
@@ -170,8 +171,8 @@ def _pieces(body: bytes) -> Iterator[bytes]:
         start = end
 
 
-def _of_xml(body: bytes) -> Iterator[tuple[bool, str, str]]:
-    reader = _Reader()
+def _of_xml(body: bytes, url: str) -> Iterator[tuple[bool, str, str]]:
+    reader = _Reader(url)
     target: Any = reader  # the parser's types ask for methods that it does not
     parser = etree.XMLParser(
         target=target, recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
@@ -191,9 +192,11 @@ def _of_xml(body: bytes) -> Iterator[tuple[bool, str, str]]:
 class _Reader:
     """Takes the parser's events and keeps the entry at hand only: there is no tree that could grow."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
         self._elements = 0
         self._path: list[str] = []
+        self._url = url
+        self._bases: list[tuple[int, str]] = []  # the elements with an xml:base (RFC 4287, 2) that are open: at, base
         self._entry = ""
         self._found: list[tuple[bool, str, str]] = []
         self._addresses: dict[str, str] = {}
@@ -215,13 +218,15 @@ class _Reader:
         """Begin an element."""
         self._elements += 1
         name = _local(tag)
+        if attributes and (base := _known(attributes.get(_BASE, ""))) and len(base) <= _ADDRESS_CHARACTERS:
+            self._bases.append((len(self._path), resolve(self._base, base) or self._base))
         if name in _ENTRIES and self._entry in ("", name):
             # One that begins within its like ends that.
             self._end_entry()
             self._entry = name
         elif name == "link" and self._path and self._path[-1] == self._entry and (href := _href(attributes)):
             rel = attributes.get("rel", "alternate").strip().lower()
-            self._addresses.setdefault("alternate" if rel == "alternate" else "other", href)
+            self._addresses.setdefault("alternate" if rel == "alternate" else "other", self._based(href))
         self._path.append(name)
         self._text, self._characters = [], 0
 
@@ -243,7 +248,19 @@ class _Reader:
             if name in _TIMES:
                 self._times.setdefault(name, text)
             elif name in _KINDS and (name != "guid" or _SCHEME.match(text)):
-                self._addresses.setdefault(name, text)
+                self._addresses.setdefault(name, self._based(text))
+        if self._bases and self._bases[-1][0] == len(self._path):
+            self._bases.pop()
+
+    @property
+    def _base(self) -> str:
+        return self._bases[-1][1] if self._bases else self._url
+
+    def _based(self, address: str) -> str:
+        """An address that is relative to a base of the document, resolved against it; any other as it is written."""
+        if not self._bases or _SCHEME.match(address):
+            return address
+        return resolve(self._base, address) or address
 
     def _end_entry(self) -> None:
         if address := next((self._addresses[kind] for kind in _KINDS if kind in self._addresses), ""):

@@ -101,3 +101,28 @@ def test_feeds_hold_html(source: str, title: str | None, hrefs: list[str], text:
 def test_a_feed_of_scraps_is_read_in_a_bounded_time() -> None:
     found = read_xml(RSS.format("<title>&lt;a href=x&gt;</title>" * 20_000).encode())
     assert 2_000 == len(found.references)
+
+
+ENTRY = '<entry xml:base="{}"><link href="one"/><content type="html">&lt;a href="two"&gt;2&lt;/a&gt;</content></entry>'
+
+
+@pytest.mark.parametrize(
+    ("root", "entry", "hrefs"),
+    [
+        ("", "below/", ["http://a.example/f/below/one", "http://a.example/f/below/two"]),
+        ("/top/", "below/", ["http://a.example/top/below/one", "http://a.example/top/below/two"]),
+        ("http://b.example/x", "", ["http://b.example/one", "http://b.example/two"]),
+        ("http://b.example/x", "http://[bad", ["http://b.example/one", "http://b.example/two"]),
+        ("http://b.example/" + "x" * 3000 + "/", "", ["one", "two"]),
+        ("http://b.example/&unknown;/", "", []),
+        ("", "", ["one", "two"]),
+    ],
+)
+def test_references_of_feeds_are_resolved_against_xml_base(root: str, entry: str, hrefs: list[str]) -> None:
+    source = f'<feed xmlns="http://www.w3.org/2005/Atom" xml:base="{root}">{ENTRY.format(entry)}</feed>'
+    found = read_xml(source.encode(), "http://a.example/f/feed")
+    assert hrefs == [reference.href for reference in found.references]
+
+
+def test_a_base_counts_in_feeds_only() -> None:
+    assert ["x"] == [reference.href for reference in read_xml(b'<d xml:base="/b/"><a href="x"/></d>').references]

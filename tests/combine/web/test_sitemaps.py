@@ -76,6 +76,11 @@ def urlset(inside: bytes) -> bytes:
             b'<entry><link rel="enclosure" href="/2"/></entry></feed>',
             ["/1", "/2"],
         ),
+        (
+            b'<feed xml:base="/b/"><entry xml:base="c/"><link href="1"/></entry><entry><link href="2"/></entry>'
+            b'<entry xml:base="http://[bad"><link href="http://a.example/3"/></entry><entry><link href="4"/></entry></feed>',
+            ["/b/c/1", "/b/2", "/3", "/b/4"],
+        ),
         (b"\xef\xbb\xbfhttp://a.example/1\r\n\r\n# not\r\n/rel\rhttp://a.example/2 \n", ["/1", "/2"]),
         ("http://a.example/1\n".encode("utf-16"), ["/1"]),
         (b"<!doctype html><title>Not found</title><a href=x>y</a>", []),
