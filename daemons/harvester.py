@@ -215,22 +215,29 @@ class Harvester:
         else:
             await self._outbox.put(line, _with_rights(fetched.harvest, permission), fetched.body_path)
 
-    async def denied(self, job: Job, permission: Permission) -> None:
+    async def denied(self, job: Job, permission: Permission, requests: int) -> None:
         """robots.txt forbids a job, which the records must know."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         harvest = Harvest(job=job, outcome="denied", fetched=now, robots=permission.robots)
-        await self._outbox.put(_line(job, permission).having(OUTCOME="denied", REASON="robots.txt"), harvest, None)
+        line = _line(job, permission, OUTCOME="denied", REASON="robots.txt", ASKED=requests or None)
+        await self._outbox.put(line, harvest, None)
 
     def unasked(
-        self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "", permission: Permission | None = None
+        self,
+        job: Job,
+        reason: str = "",
+        after_s: float = 0.0,
+        fault: str = "",
+        permission: Permission | None = None,
+        requests: int = 0,
     ) -> None:
         """A job is handed back."""
-        after = f"{after_s:.0f}" if after_s else None
-        self._outbox.tell(_line(job, permission).having(REASON=reason or None, AFTER=after, DETAIL=fault or None))
+        after, asked = f"{after_s:.0f}" if after_s else None, requests or None
+        self._outbox.tell(_line(job, permission, REASON=reason or None, AFTER=after, DETAIL=fault or None, ASKED=asked))
 
-    def answered(self, job: Job, is_kept: bool) -> None:
+    def answered(self, job: Job, is_kept: bool, requests: int) -> None:
         """A robots job is done."""
-        self._outbox.tell(_line(job).having(OUTCOME="ok" if is_kept else "redirect"))
+        self._outbox.tell(_line(job, OUTCOME="ok" if is_kept else "redirect", ASKED=requests))
 
     async def errand(self, url: str, origin: str, hops: int) -> None:
         """A robots.txt lies on another site: queue a job for it, before this site is handed back."""

@@ -69,7 +69,7 @@ PARAMETERS: dict[str, str] = {
     "REASON": "why, in a word or a sentence",
     "AFTER": "seconds of Retry-After",
     "END": "1: the lease is over",
-    "ASKED": "requests made for the job, where it was more than one",
+    "ASKED": "requests made for the job, robots.txt included, where it was not one",
     "TOOK": "milliseconds from the request to the end of the body",
     "SIZE": "bytes of the body as received",
     "BATCH": "name of the batch file that holds the harvest",

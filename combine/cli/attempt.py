@@ -68,20 +68,26 @@ class Attempt:
             fetched = replace(fetched, harvest=replace(fetched.harvest, body=body))
         self.got, self.permission = fetched, permission
 
-    async def denied(self, job: Job, permission: Permission) -> None:
+    async def denied(self, job: Job, permission: Permission, requests: int) -> None:
         """robots.txt forbids the page."""
         self.permission = permission
         self.facts.append(("robots", f"robots.txt forbids {job.url} to {self.agent}"))
 
     def unasked(
-        self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "", permission: Permission | None = None
+        self,
+        job: Job,
+        reason: str = "",
+        after_s: float = 0.0,
+        fault: str = "",
+        permission: Permission | None = None,
+        requests: int = 0,
     ) -> None:
         """The page was not asked for."""
         if reason:
             self.code = EXIT_TRY_LATER
             self.facts.append(("robots", f"{reason}; again in {after_s:.0f} s"))
 
-    def answered(self, job: Job, is_kept: bool) -> None:
+    def answered(self, job: Job, is_kept: bool, requests: int) -> None:
         """A robots job is done; `try` has none."""
 
     async def sitemaps(self, job: Job, permission: Permission) -> None:

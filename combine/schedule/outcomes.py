@@ -133,15 +133,16 @@ class Outcomes(Leases):
         after = line.seconds("AFTER")
         if "connect" in (line.get("REASON"), line.get("DETAIL")):
             site.turn, site.address_until = site.turn + 1, 0.0  # its name may have another address
+        # Of a job that was not asked for robots.txt may have been, and what is beside it.
+        site.requests += max(line.number("ASKED"), 0 if outcome in ("", "denied") else 1)
         if not outcome:
             if after:
                 self.block(site, after, line.get("REASON"))
             return
-        if outcome == "denied":  # nobody was asked
+        if outcome == "denied":
             return
         failed = outcome == "failed" and line.get("REASON") in politeness.LINE_FAILURES
         self.line.note(site.id, failed, now, _known(site))
-        site.requests += max(line.number("ASKED"), 1)
         site.bytes += line.number("SIZE")
         listed = self.is_listed(site.host, site.address)
         if politeness.is_auto(self.settings, site.asked, listed):

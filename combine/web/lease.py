@@ -41,17 +41,26 @@ class Reports(Protocol):
         """A job was asked for."""
         ...
 
-    async def denied(self, job: Job, permission: Permission) -> None:
-        """A job may not be asked for."""
+    async def denied(self, job: Job, permission: Permission, requests: int) -> None:
+        """A job may not be asked for; to know it, so many requests were made."""
         ...
 
     def unasked(
-        self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "", permission: Permission | None = None
+        self,
+        job: Job,
+        reason: str = "",
+        after_s: float = 0.0,
+        fault: str = "",
+        permission: Permission | None = None,
+        requests: int = 0,
     ) -> None:
-        """A job is handed back: why, for how long its site is to rest, by which kind of fault, what robots.txt says."""
+        """A job is handed back: why, for how long its site is to rest, by which kind of fault, what robots.txt says.
+
+        `requests` were made for other things, such as robots.txt.
+        """
         ...
 
-    def answered(self, job: Job, is_kept: bool) -> None:
+    def answered(self, job: Job, is_kept: bool, requests: int) -> None:
         """A robots job is done; `is_kept` where the copy of the site that waits is written now."""
         ...
 
@@ -188,33 +197,34 @@ class Worker:
             return await self._errand(job)
         permission = await self._tools.keeper.permission(job, address, self._ask)
         if not self._heed(permission):
-            reports.unasked(job, "robots.txt asks for a longer delay", permission=permission)
+            reason = "robots.txt asks for a longer delay"
+            reports.unasked(job, reason, permission=permission, requests=self._unreported())
             return False
         if permission.redirect is not None:
             url, hops = permission.redirect
             await reports.errand(url, origin_of(job.url), hops)
-            reports.unasked(job)
+            reports.unasked(job, requests=self._unreported())
             return False
         if permission.closed:
             reason = f"robots.txt cannot be read ({permission.reason})"
             reason += f": {permission.detail}" if permission.detail else ""
-            reports.unasked(job, reason, permission.retry_s, permission.reason)
+            reports.unasked(job, reason, permission.retry_s, permission.reason, requests=self._unreported())
             return False
         if permission.sitemaps and job.kind == "page":
             await reports.sitemaps(job, permission)
         if permission.denied:
-            await reports.denied(job, permission)
+            await reports.denied(job, permission, self._unreported())
             return True
         asked = self._asked
         permission = await self._tools.keeper.with_policies(job, permission, address, self._ask)
         if self._asked > asked and self._is_over():
             # Those files are kept: the next lease begins with the page.
-            reports.unasked(job)
+            reports.unasked(job, requests=self._unreported())
             return False
         fetched = await self._look_first(job, address, permission)
         if fetched is None:
             fetched = await self._ask(job, address, permission.robots)
-        requests, self._reported = self._asked - self._reported, self._asked
+        requests = self._unreported()
         fetched = self._slowed(fetched)
         if requests != fetched.requests:
             fetched = replace(fetched, requests=requests)
@@ -224,6 +234,11 @@ class Worker:
             fetched.reason in SITE_FAILURES or fetched.status in SLOW_DOWN
         )
         return not is_site_failure and not fetched.after_s
+
+    def _unreported(self) -> int:
+        """The requests since the last report: the next one tells of them, for they count for the site's day."""
+        requests, self._reported = self._asked - self._reported, self._asked
+        return requests
 
     def _slowed(self, fetched: Fetched) -> Fetched:
         """A site rule's bytes a second, on average: the site rests so long after an answer that was long."""
@@ -249,7 +264,7 @@ class Worker:
         if permission.redirect is not None:
             url, hops = permission.redirect
             await self._tools.reports.errand(url, job.get("FOR"), hops)
-        self._tools.reports.answered(job, is_kept=permission.redirect is None)
+        self._tools.reports.answered(job, is_kept=permission.redirect is None, requests=self._unreported())
         return True
 
     def _heed(self, permission: Permission) -> bool:

@@ -71,6 +71,19 @@ def test_a_lease_knows_what_is_left_of_the_budget_of_the_day(world: World) -> No
     assert "10000 1000000000" == job.get("ROOM")
 
 
+@pytest.mark.parametrize(("outcome", "asked", "left"), [("", 3, 9997), ("", None, 10000), ("denied", 1, 9999)])
+def test_requests_for_a_job_that_was_not_asked_for_count(
+    world: World, outcome: str, asked: int | None, left: int
+) -> None:
+    add(world, "http://a.example/1")
+    (job,) = world.take()
+    world.done(job, outcome, ASKED=asked)
+    add(world, "http://a.example/2")
+    world.clock.sleep(61)
+    (job, *_) = world.take()
+    assert f"{left} 1000000000" == job.get("ROOM")
+
+
 def test_a_leased_site_is_not_leased_again(world: World) -> None:
     add(world, "http://a.example/1")
     assert 1 == len(world.take(A))

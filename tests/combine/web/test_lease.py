@@ -27,6 +27,7 @@ class Site:
     def __init__(self, crawl_s: float, knows_robots: bool, policies: tuple[str, ...] = ()) -> None:
         self.crawl_s, self.knows_robots, self.policies = crawl_s, knows_robots, policies
         self.asked: list[float] = []
+        self.counted = 0
         self.told: list[tuple[int, str, float]] = []
 
     async def permission(self, job: Job, address: str, ask: object) -> Permission:
@@ -46,11 +47,19 @@ class Site:
         return Fetched("ok", 200)
 
     async def fetched(self, job: Job, fetched: Fetched, permission: Permission) -> None:
+        self.counted += fetched.requests
         self.told.append((job.fetch, "ok", permission.crawl_delay or 0.0))
 
     def unasked(
-        self, job: Job, reason: str = "", after_s: float = 0.0, fault: str = "", permission: Permission | None = None
+        self,
+        job: Job,
+        reason: str = "",
+        after_s: float = 0.0,
+        fault: str = "",
+        permission: Permission | None = None,
+        requests: int = 0,
     ) -> None:
+        self.counted += requests
         self.told.append((job.fetch, "", (permission and permission.crawl_delay) or 0.0))
 
     def ended(self, lease: Lease) -> None:
@@ -89,7 +98,7 @@ def test_a_crawl_delay_counts_from_the_request_before_it_was_known(
     tools = Tools(settings, site, site, spacing, site, lambda: False)  # type: ignore[arg-type]
     asyncio.run(Worker(Lease(9, "127.0.0.1", delay_s, JOBS), tools).run())
     assert [*told, (0, "END", 0.0)] == site.told
-    assert requests == len(site.asked)
+    assert requests == len(site.asked) == site.counted
     least = delay_s if rule_s is not None else max(crawl_s, delay_s)
     assert all(later - earlier >= least for earlier, later in zip(site.asked, site.asked[1:], strict=False))
 
@@ -109,7 +118,7 @@ def test_files_about_use_are_asked_for_at_the_crawl_delay(lease_s: float, told: 
     tools = Tools(settings, site, site, spacing, site, lambda: False)  # type: ignore[arg-type]
     asyncio.run(Worker(Lease(9, "127.0.0.1", 0.0, JOBS), tools).run())
     assert [*told, (0, "END", 0.0)] == site.told
-    assert 1 + 2 + sum(outcome == "ok" for _, outcome, _ in told) == len(site.asked)
+    assert 1 + 2 + sum(outcome == "ok" for _, outcome, _ in told) == len(site.asked) == site.counted
     assert all(later - earlier >= 0.1 for earlier, later in zip(site.asked, site.asked[1:], strict=False))
 
 

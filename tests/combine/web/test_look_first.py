@@ -44,6 +44,9 @@ class Fake:
     async def permission(self, *_: object) -> Permission:
         return Permission(allowed=True)
 
+    async def with_policies(self, job: Job, permission: Permission, *_: object) -> Permission:
+        return permission
+
     async def fetch(self, job: Job, address: str, *, robots: str, head_only: bool) -> Fetched:
         self.asked.append("HEAD" if head_only else "GET")
         return self.answers.pop(0)
