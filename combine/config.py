@@ -283,8 +283,9 @@ def load(home: Path, overrides: tuple[str, ...] = ()) -> Settings:
 
 
 def _document(path: Path) -> dict[str, Any]:
-    if path.is_fifo():  # it would be waited for
-        raise ConfigError(f"{path} cannot be read: it is a named pipe; put a file there")
+    if path.is_fifo() or path.is_char_device():  # that would be waited for, and this read without end
+        kind = "a named pipe" if path.is_fifo() else "a device"
+        raise ConfigError(f"{path} cannot be read: it is {kind}; put a file there")
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8"))
     except FileNotFoundError:

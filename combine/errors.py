@@ -14,6 +14,7 @@ The network's failures are no exceptions: they are an outcome in the harvest.
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 from formats.jcf import RecordError as RecordError
 
@@ -26,12 +27,19 @@ EXIT_CONFIG = 78
 _PASSING = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE, errno.EMFILE, errno.ENOMEM))
 _PASSING_SQLITE = frozenset((5, 10, 13, 14))  # SQLITE_BUSY, _IOERR, _FULL, _CANTOPEN: the low byte of the error's code
 
+_DAMAGE_SQLITE = frozenset((11, 26))  # SQLITE_CORRUPT, _NOTADB
+
 
 def passes(error: BaseException) -> bool:
     """Whether this is the disk's or the machine's, and over some time: a full disk, a failed read, no file left."""
     if isinstance(error, OSError):
         return error.errno in _PASSING
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING_SQLITE
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether SQLite met a damaged page, or no database at all: that does not pass."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_SQLITE
 
 
 class CombineError(Exception):
@@ -44,6 +52,11 @@ class ConfigError(CombineError):
     """A setting, a home or the machine is not fit; the operator can mend it."""
 
     exit_code = EXIT_CONFIG
+
+
+def damaged(database: Path, error: BaseException) -> ConfigError:
+    """What is to be said of a damaged database."""
+    return ConfigError(f"{database} is damaged ({error}): restore it from a backup, or move it away to begin anew")
 
 
 class UsageError(CombineError):

@@ -52,7 +52,7 @@ def running(home: Path) -> dict[str, int]:
 def holder(path: Path) -> int:
     """The process that holds a pid file locked, or 0; raises RetryLater where the disk does not let it be known."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # not to wait for a named pipe
     except OSError as error:
         if passes(error):
             raise RetryLater(f"{path} cannot be read: {error.strerror}") from None

@@ -46,9 +46,9 @@ class Idbd:
     ) -> None:
         directory.mkdir(exist_ok=True)
         self._read_settings = read_settings
-        visits = directory / "visits.sqlite"
-        with read_whole(visits):
-            self._visits = Visits(visits, settings)
+        self.database = directory / "visits.sqlite"
+        with read_whole(self.database):
+            self._visits = Visits(self.database, settings)
         self._sites = SiteVisits(directory / "sites.sqlite")
         self._writer: asyncio.Task[None] | None = None
 

@@ -53,9 +53,9 @@ class Scheduler:
         self._home, self._context = home, context
         home.cabin.mkdir(exist_ok=True)
         self._allowed = Allowed(context.settings.harvest.allow_private)
-        queue = home.cabin / "queue.sqlite"
-        with read_whole(queue):
-            self._rows = Rows(queue)
+        self.database = home.cabin / "queue.sqlite"
+        with read_whole(self.database):
+            self._rows = Rows(self.database)
             self._frontier = Frontier(self._rows, context.settings, system_clock(), random.Random(), self._is_listed)
         self._intake = Intake(self._frontier)
         self._idbd = AsyncClient(home.socket("idbd"), "idbd", "scheduler")

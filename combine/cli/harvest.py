@@ -195,7 +195,7 @@ def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started:
         # A forced round that was interrupted is taken up again, so that no page of it is asked twice.
         since = before.since if made.wish.since and before.since else made.wish.since
         wish = Wish(**{**_fields(made.wish), "since": since})
-        loaded = run.load(client, made.seeds, wish, bounds.wait_s)
+        loaded = run.load(client, made.seeds, wish, bounds.wait_s, started.refuse_unfit)
         for url, reason in list(loaded.refused.items())[: verdict.SENTENCES]:
             say(f"combine: {url} was not taken: {reason}")
         # Only now: what an earlier run left must not go out at that run's delay, and beyond this one's limit.

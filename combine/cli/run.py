@@ -129,11 +129,16 @@ class Loaded:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def load(client: Client, seeds: Sequence[Seed], wish: Wish, wait_s: float) -> Loaded:
-    """ADD the seeds in messages of a thousand; while the scheduler says RETRY, again, for `wait_s` at most."""
+def load(
+    client: Client, seeds: Sequence[Seed], wish: Wish, wait_s: float, waited: Callable[[], None] = lambda: None
+) -> Loaded:
+    """ADD the seeds in messages of a thousand; while the scheduler says RETRY, again, for `wait_s` at most.
+
+    `waited` is called after each RETRY, and may raise what ends it.
+    """
     loaded = Loaded()
     for lines in _portions([wish.job(seed) for seed in seeds]):
-        reply = insist(lambda lines=lines: client.call("ADD", lines), wait_s)  # type: ignore[misc]
+        reply = insist(lambda lines=lines: client.call("ADD", lines), wait_s, waited)  # type: ignore[misc]
         counts = dict(word.partition("=")[::2] for word in reply.text.split() if "=" in word)
         loaded.new += int(counts.get("new", "0"))
         loaded.known += int(counts.get("known", "0"))
@@ -179,7 +184,7 @@ def _close(client: Client, budget: str) -> bool:
     return True
 
 
-def insist(call: Callable[[], peers.Reply], wait_s: float) -> peers.Reply:
+def insist(call: Callable[[], peers.Reply], wait_s: float, waited: Callable[[], None] = lambda: None) -> peers.Reply:
     """Call again while the answer is RETRY; the reason is the last one."""
     deadline = time.monotonic() + wait_s
     while True:
@@ -189,6 +194,7 @@ def insist(call: Callable[[], peers.Reply], wait_s: float) -> peers.Reply:
             if time.monotonic() > deadline:
                 raise
             time.sleep(LOOK_LATER_S)
+            waited()
 
 
 def _portions(lines: Sequence[Job]) -> Iterator[list[Job]]:

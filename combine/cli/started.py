@@ -72,6 +72,7 @@ class Started:
 
         A keepalive that is told to stop takes its status file away, one that is killed leaves it.
         """
+        self.refuse_unfit()
         try:
             alive = units.running(self.home.path)
         except RetryLater:
@@ -85,6 +86,15 @@ class Started:
             else:
                 raise RetryLater(f"{unit} was stopped from outside; the same command goes on from here")
             self._start([unit])
+
+    def refuse_unfit(self) -> None:
+        """Raise CombineError where a process of what was started met what the operator must mend."""
+        try:
+            unfit = self._unfit(self.units)
+        except RetryLater:
+            return
+        if unfit is not None:
+            raise unfit
 
     def stop(self) -> None:
         """Stop what was started, within ten seconds; a second Ctrl-C does not wait."""

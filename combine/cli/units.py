@@ -181,7 +181,13 @@ def unfit(home: Path, unit: str) -> str:
     """Why a child of a unit ended, if the operator must mend it: to wait for it is in vain. "" where none did."""
     children = [child for status in read_status(home) if status["unit"] == unit for child in status["children"]]
     ended = f"exit {EXIT_CONFIG}"
-    return next((child.get("note") or ended for child in children if child.get("last_exit") == ended), "")
+    log = Home(home).log / (unit + ".out")
+    said = (
+        child.get("note") or f"{child['name']} ended with {ended}; see {log}"
+        for child in children
+        if child.get("last_exit") == ended
+    )
+    return next(said, "")
 
 
 def _waiting(home: Path, unit: str) -> str:

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from combine.crashpoints import reached
-from combine.errors import Rejected, RetryLater, WireError
+from combine.errors import ConfigError, Rejected, RetryLater, WireError, damaged, is_damage
 from combine.ipc.message import OK, REJECT, RETRY, Line, Message, Reader, dump, message
 from combine.services import CALL_S, PROTOCOL, Service
 from formats.jcf import Job, RecordError
@@ -79,6 +79,7 @@ class Desk(Protocol):
     """What a daemon brings to the skeleton."""
 
     service: Service
+    database: Path  # of which a fault speaks that says that a database is damaged
 
     @property
     def syncs(self) -> int:
@@ -203,9 +204,10 @@ class Server:
         self._listener: asyncio.AbstractServer | None = None
         self._inode = 0
         self._spoiled = ""
+        self._damage: ConfigError | None = None
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Serve: start, listen, say ready, wait for the end, stop in order."""
+        """Serve: start, listen, say ready, wait for the end, stop in order; a damaged database raises ConfigError."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stopping.set)
@@ -217,6 +219,8 @@ class Server:
         await self.stopping.wait()
         sweeper.cancel()
         await self._close()
+        if self._damage is not None:
+            raise self._damage
 
     def commit_soon(self) -> None:
         """Something changed outside a verb: commit it with the next tick."""
@@ -231,8 +235,10 @@ class Server:
         self.commit_soon()
         await waiter
 
-    def spoil(self, reason: str) -> None:
+    def spoil(self, reason: str, error: Exception | None = None) -> None:
         """Something failed half way: nothing that is not committed may stand or be promised."""
+        if error is not None:
+            self._judge(error)
         self._recover(reason)
         answers, self._answers = self._answers, []
         for connection, _ in answers:
@@ -246,11 +252,20 @@ class Server:
         """Have the desk read its state again; false where that failed, too, and is to be tried again."""
         try:
             self.desk.recover(reason)
-        except Exception:
-            log.exception("the state could not be read again")
+        except Exception as error:
+            if not self._judge(error):
+                log.exception("the state could not be read again")
             self._spoiled = reason
             return False
         self._spoiled = ""
+        return True
+
+    def _judge(self, error: Exception) -> bool:
+        """Whether an error says that the database is damaged; the daemon is then to end."""
+        if not is_damage(error):
+            return False
+        self._damage = self._damage or damaged(self.desk.database, error)
+        self.stopping.set()
         return True
 
     def admit(self, connection: _Connection) -> None:
@@ -286,7 +301,7 @@ class Server:
             return Message(RETRY, str(error))
         except (OSError, sqlite3.Error) as error:
             log.error("the disk failed verb=%s fault=%s", request.word, error)
-            self.spoil(f"the disk failed: {error}")
+            self.spoil(f"the disk failed: {error}", error)
             return Message(RETRY, f"the disk failed: {error}")
         except Exception:
             log.exception("a verb failed verb=%s", request.word)
@@ -307,7 +322,7 @@ class Server:
                 log.error("nothing can be committed; it is tried again and again fault=%s", error)
             self._fault = str(error)
             self.note(f"waits: {self._fault}")
-            self.spoil(f"the disk failed: {error}")
+            self.spoil(f"the disk failed: {error}", error)
             return
         if self._fault and self.desk.syncs > before:  # a tick in which nothing changed shows nothing
             log.warning("commits go through again")
@@ -373,7 +388,11 @@ class Server:
         for connection in list(self.connections):
             if connection.transport is not None:
                 connection.transport.close()
-        await self.desk.stop()
+        try:
+            await self.desk.stop()
+        except sqlite3.Error as error:
+            if not self._judge(error):
+                raise
         log.info("its work is done messages=%d syncs=%d", self._messages, self.desk.syncs)
         if self._socket_stands():
             self.path.unlink()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -238,7 +238,9 @@ def open_home(path: Path, environ: Mapping[str, str] = os.environ, write: bool =
     if not write:
         return home
     _refuse_network(home.path)
-    check_places(home.directories())
+    places.check_directories(home.directories())
+    for directory, ends in _files(home):
+        places.check_files(directory, ends)
     _check_writable(home)
     try:
         _make_directories(home)
@@ -313,6 +315,12 @@ def _first_files(home: Home) -> dict[Path, str]:
     return {home.config_file: FIRST_TOML, home.exclude_file: FIRST_EXCLUDE, home.format_file: FORMAT + "\n"}
 
 
+def _files(home: Home) -> tuple[tuple[Path, tuple[str, ...]], ...]:
+    """Where files are that this program opens by their names, and how these end."""
+    run = (".pid", ".slot", ".status", "yielded")
+    return (home.run, run), (home.log, (".out",)), (home.cabin, (".sqlite",)), (home.idb, (".sqlite",))
+
+
 def _make_directories(home: Home) -> None:
     """Make what is missing, durably: below it lies all that will be acknowledged."""
     missing = [directory for directory in home.directories() if not directory.exists()]
@@ -345,8 +353,8 @@ def _is_begun(home: Home) -> bool:
 
 
 def _check_format(home: Home) -> None:
-    if home.format_file.is_fifo():  # it would be waited for
-        raise ConfigError(f"{home.format_file} is a named pipe: write {FORMAT!r} into a file there, if this is a home")
+    if kind := places.strange(home.format_file):  # a pipe would be waited for, and a device read without end
+        raise ConfigError(f"{home.format_file} is {kind}: write {FORMAT!r} into a file there, if this is a home")
     try:
         text = home.format_file.read_text(encoding="utf-8", errors="replace").strip()
     except (FileNotFoundError, NotADirectoryError):
@@ -360,19 +368,6 @@ def _check_format(home: Home) -> None:
             else f"write that line into it, if {home.path} is a home"
         )
         raise ConfigError(f"{home.format_file} says {text[:40]!r} and this program knows {FORMAT!r}: {remedy}")
-
-
-def check_places(directories: Iterable[Path]) -> None:
-    """Refuse what is no directory and is in the place of one: raises ConfigError. What is missing is well."""
-    for directory in directories:
-        if directory.is_dir() or not os.path.lexists(directory):
-            continue
-        if directory.is_symlink():
-            raise ConfigError(
-                f"{directory} leads to {os.readlink(directory)}, where no directory is: mount or make that, or remove"
-                " the link"
-            )
-        raise ConfigError(f"{directory} is no directory: move it away")
 
 
 def _check_writable(home: Home) -> None:

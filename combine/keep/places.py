@@ -10,6 +10,7 @@ import logging
 import os
 import pwd
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from combine.errors import CombineError, ConfigError, RetryLater, passes
@@ -101,6 +102,40 @@ def is_plain(path: Path | str) -> bool:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def strange(path: Path) -> str:
+    """What lies in the place of a file and is none, in words; "" for a file, a link to one, and where nothing is."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return "a link that leads to no file" if path.is_symlink() else ""
+    if stat.S_ISREG(mode):
+        return ""
+    return "a directory" if stat.S_ISDIR(mode) else "a named pipe" if stat.S_ISFIFO(mode) else "no file"
+
+
+def check_directories(directories: Iterable[Path]) -> None:
+    """Refuse what is no directory and is in the place of one: raises ConfigError. What is missing is well."""
+    for directory in directories:
+        if directory.is_dir() or not os.path.lexists(directory):
+            continue
+        if directory.is_symlink():
+            raise ConfigError(
+                f"{directory} leads to {os.readlink(directory)}, where no directory is: mount or make that, or remove"
+                " the link"
+            )
+        raise ConfigError(f"{directory} is no directory: move it away")
+
+
+def check_files(directory: Path, ends: tuple[str, ...]) -> None:
+    """Refuse what nobody can write to as to a file, or waits for: raises ConfigError. Names end so, or in .sock."""
+    for name in os.listdir(directory) if directory.is_dir() else ():
+        path = directory / name
+        if name.endswith(ends) and (kind := strange(path)):
+            raise ConfigError(f"{path} is {kind}, where a file of this home belongs: move it away")
+        if name.endswith(".sock") and path.is_dir():
+            raise ConfigError(f"{path} is a directory, where a socket belongs: move it away")
 
 
 def put_aside(path: Path, bad: Path) -> None:

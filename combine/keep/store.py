@@ -19,7 +19,7 @@ from pathlib import Path
 
 from combine.crashpoints import reached
 from combine.keep import places
-from combine.keep.home import Home, check_places
+from combine.keep.home import Home
 from combine.urls import record_id
 from formats import wir
 from formats.jcf import RecordError
@@ -96,7 +96,7 @@ class WirStore:
 
         Files that are not records of this store are passed over.
         """
-        check_places([self.directory])  # it is not empty where it is not mounted
+        places.check_directories([self.directory])  # it is not empty where it is not mounted
         for first in _names(self._hdb, _LEVEL):
             for second in _names(f"{self._hdb}/{first}", _LEVEL):
                 for name in _names(f"{self._hdb}/{first}/{second}", _ID):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from combine.errors import ConfigError
+from combine.errors import ConfigError, damaged
 
 #: Version of the tables. Whoever changes a table raises it, writes the way from the version before, and keeps a home
 #: of that version beside tests/data/home-1.
@@ -50,9 +50,7 @@ def read_whole(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError) and (path.is_file() or not path.exists()):
             raise  # it passes
-        raise ConfigError(
-            f"{path} is damaged ({error}): restore it from a backup, or move it away to begin anew"
-        ) from None
+        raise damaged(path, error) from None
 
 
 def _check(path: Path, database: sqlite3.Connection, schema: str) -> None:

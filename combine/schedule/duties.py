@@ -98,7 +98,7 @@ class Skeleton(Protocol):
         """Commit with the next tick."""
         ...
 
-    def spoil(self, reason: str) -> None:
+    def spoil(self, reason: str, error: Exception | None = None) -> None:
         """Forget what is not committed."""
         ...
 
@@ -169,7 +169,7 @@ class Duties:
 
     def _disk_failed(self, error: Exception) -> None:
         log.error("the disk failed fault=%s", error)
-        self.server.spoil(f"the disk failed: {error}")
+        self.server.spoil(f"the disk failed: {error}", error)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """A task that ends by a bug ends the daemon: keepalive's next one has all duties again."""

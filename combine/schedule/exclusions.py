@@ -109,8 +109,10 @@ class ExcludeFile:
         """The exclusions as they are now; those of the last good file where `fault` says what is wrong."""
         try:
             facts = self._path.stat()
-            if stat.S_ISFIFO(facts.st_mode):  # it would be waited for, and with it the scheduler
-                raise Rejected(f"the {self._path.name} file is a named pipe: put a file there")
+            mode = facts.st_mode
+            if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):  # that would be waited for, and this read without end
+                kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device"
+                raise Rejected(f"the {self._path.name} file is {kind}: put a file there")
             stamp = (facts.st_mtime_ns, facts.st_size)
             if stamp != self._stamp or self.fault:
                 self.exclusions = read_exclusions(self._path.read_text("utf-8"), self._path.name)

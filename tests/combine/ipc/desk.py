@@ -24,6 +24,7 @@ class Desk:
     """Counts commits and recoveries; LOOKUP echoes, REMEMBER raises `fault`, DUE waits for `go`."""
 
     service = SERVICES["idbd"]
+    database = Path("idb/visits.sqlite")
 
     def __init__(self) -> None:
         self.log: list[str] = []

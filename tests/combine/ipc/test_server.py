@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from combine.errors import Rejected, RetryLater, WireError
+from combine.errors import ConfigError, Rejected, RetryLater, WireError
 from combine.ipc import server as server_module
 from combine.services import EVERYONE
 from formats import jcf
@@ -170,6 +170,24 @@ def test_a_desk_that_cannot_even_recover_answers_retry_until_it_can(path: Path) 
             await wire.close()
 
     run(work())
+
+
+@pytest.mark.parametrize("place", ["verb", "commit", "recovery"])
+def test_a_damaged_database_ends_the_daemon_with_its_name_and_the_remedy(path: Path, place: str) -> None:
+    damage = sqlite3.DatabaseError("database disk image is malformed")
+    damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+    async def work() -> None:
+        async with serving(path) as (desk, _):
+            wire = await connect(path)
+            desk.fault = damage if place == "verb" else None
+            desk.commit_faults = [damage] if place == "commit" else [OSError(28, "full")]
+            desk.recover_faults = [damage] if place == "recovery" else []
+            assert (await wire.ask(b"REMEMBER 0\n")).startswith("RETRY 0 the disk failed: ")
+            await wire.close()
+
+    with pytest.raises(ConfigError, match=r"idb/visits.sqlite is damaged \(database disk .*: restore it from a backup"):
+        run(work())
 
 
 def test_answers_of_one_turn_share_one_commit(path: Path) -> None:

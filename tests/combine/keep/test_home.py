@@ -371,3 +371,45 @@ def test_a_format_that_is_a_named_pipe_is_not_waited_for(home: Home) -> None:
     os.mkfifo(home.format_file)
     with pytest.raises(ConfigError, match="is a named pipe"):
         open_home(home.path, {})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["run/cabin.pid", "run/parser-1.slot", "run/hdb.status", "run/yielded", "log/cabin.out", "idb/visits.sqlite"],
+)
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (os.mkfifo, "is a named pipe, where a file"),
+        (Path.mkdir, "is a directory, where a file"),
+        (lambda path: path.symlink_to("nowhere"), "is a link that leads to no file, where a file"),
+        (lambda path: path.symlink_to("/dev/zero"), "is no file, where a file"),
+    ],
+    ids=["pipe", "directory", "dangling", "device"],
+)
+def test_what_is_in_the_place_of_a_file_is_named(
+    home: Home, name: str, make: Callable[[Path], None], told: str
+) -> None:
+    make(home.path / name)
+    with pytest.raises(ConfigError, match=f"{name} {told} of this home belongs: move it away"):
+        open_home(home.path, {})
+
+
+def test_links_to_files_and_other_names_are_let_be(home: Home) -> None:
+    (home.run / "notes").mkdir()
+    (home.idb / "elsewhere").write_bytes(b"")
+    (home.idb / "visits.sqlite").symlink_to("elsewhere")
+    open_home(home.path, {})
+
+
+def test_a_directory_in_the_place_of_a_socket_is_named(home: Home) -> None:
+    (home.run / "logd.sock").mkdir()
+    with pytest.raises(ConfigError, match=r"logd.sock is a directory, where a socket belongs"):
+        open_home(home.path, {})
+
+
+def test_a_directory_that_is_a_link_to_nowhere_is_named(home: Home) -> None:
+    home.raw.rmdir()
+    home.raw.symlink_to("/nowhere/raw")
+    with pytest.raises(ConfigError, match="raw leads to /nowhere/raw, where no directory is: mount or make that"):
+        open_home(home.path, {})

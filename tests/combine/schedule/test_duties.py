@@ -44,7 +44,7 @@ class Skeleton:
     def commit_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self.world.rows.commit)
 
-    def spoil(self, reason: str) -> None:
+    def spoil(self, reason: str, error: Exception | None = None) -> None:
         self.spoilt.append(reason)
         self.world.crash()
         self.after_spoil()
