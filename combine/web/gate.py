@@ -150,8 +150,11 @@ class RobotsKeeper:
         return known
 
     def _usual(self, known: _Known, url: str) -> Permission:
-        """What is remembered says of a URL. How long an unreadable file is left alone changes with each second."""
-        if known.verdict.state == "closed":
+        """What is remembered says of a URL.
+
+        How long an unreadable file is left alone changes with each second, and signals about use may with each path.
+        """
+        if known.verdict.state == "closed" or known.rules.has_signals_by_path:
             return self._permission(known, url)
         allowed = known.verdict.state == "open" or known.rules.allows(url)
         found = known.usual.get(allowed)

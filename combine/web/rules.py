@@ -121,6 +121,11 @@ class Rules:
                 return allow
         return True
 
+    @property
+    def has_signals_by_path(self) -> bool:
+        """Whether what is said about the use of a page depends on which page it is."""
+        return any(signal.rule is not None for signal in self._signals)
+
     def signals_of(self, url: str) -> tuple[tuple[str, str], ...]:
         """What is said about the use of a page, as name and value, word for word.
 

@@ -91,6 +91,14 @@ def test_asks_once_and_remembers(tmp_path: Path) -> None:
     assert not ask(gate, web, "http://a.example/private/x").changed
 
 
+def test_what_is_said_of_the_use_of_some_paths_is_said_of_their_pages_alone(tmp_path: Path) -> None:
+    web, gate = Web(), keeper(tmp_path, Clock())
+    web.answers["http://a.example/robots.txt"] = found(200, b"User-agent: *\nContent-Usage: /art/ train-ai=n\nAllow: /")
+    said = [ask(gate, web, f"http://a.example/{path}").signals for path in ("", "x", "art/1", "y", "art/2")]
+    art = (("content-usage", "/art/ train-ai=n", "robots.txt"),)
+    assert [(), (), art, (), art] == said
+
+
 def test_each_scheme_and_port_has_its_own_file(tmp_path: Path) -> None:
     web = Web()
     gate = keeper(tmp_path, Clock())
