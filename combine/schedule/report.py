@@ -173,15 +173,21 @@ def _queue_reason(frontier: Frontier, row: Row, site: Site, now: float) -> str:
         return "its site is blocked by the operator"
     if site.parked and frontier.seeds.left(frontier.seeds.get(row.seed)) < UNLIMITED:
         return "its run's budget of pages is spent"
-    if site.state == BLOCKED:
-        return f"its site rests for {site.blocked - now:.0f} s: {site.reason}"
+    if site.state == BLOCKED or (site.state == UNRESOLVED and site.blocked > now):
+        return f"its site rests for {max(site.blocked - now, 0):.0f} s: {site.reason}"
     if site.state == UNRESOLVED:
         if site.resolving:
             return f"the address of {site.host} is being looked up"
-        return f"the address of {site.host} is looked up as soon as a harvester asks for jobs"
+        return f"the address of {site.host} is looked up as soon as a harvester asks for jobs{_before(row, site)}"
     if site.state == WAITING:
         return f"its site may be asked again in {site.next - now:.1f} s"
     return "it waits for its turn"
+
+
+def _before(row: Row, site: Site) -> str:
+    """What held the row up before: with no daemon about, that is what its reader wants to know."""
+    said = [f"try {row.nrt} failed ({row.reason})"] if row.nrt and row.reason else []
+    return "".join(f"; before, {reason}" for reason in (*said, site.reason) if reason)
 
 
 def _visit_reason(visit: Job) -> str:

@@ -222,6 +222,18 @@ def unresolved(world: World) -> None:
     pass
 
 
+def rested(world: World) -> None:
+    world.done(world.take()[0], "", AFTER=60, REASON="robots.txt cannot be read (503)")
+
+
+def rested_long_ago(world: World) -> None:
+    rested(world)
+    world.clock.sleep(61)
+    site = world.site("a.example")
+    site.address = ""
+    world.frontier.settle(site)
+
+
 def resolving(world: World) -> None:
     unresolved(world)
     site = world.frontier.site_named("a.example")
@@ -244,6 +256,12 @@ def held(world: World) -> None:
     [
         (due, "queued", "it waits for its turn"),
         (unresolved, "queued", "the address of a.example is looked up as soon as a harvester asks for jobs"),
+        (rested, "queued", "its site rests for 60 s: robots.txt cannot be read (503)"),
+        (
+            rested_long_ago,
+            "queued",
+            "the address of a.example is looked up as soon as a harvester asks for jobs; before, robots.txt cannot be",
+        ),
         (resolving, "queued", "the address of a.example is being looked up"),
         (held, "queued", "its site may be asked again in 60.0 s"),
         (leased, "leased", "a harvester has it"),
