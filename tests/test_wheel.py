@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import configparser
+import shutil
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -13,13 +15,17 @@ from combine import __version__
 from tests.tree import PACKAGES, ROOT, module_names
 
 
+HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang")))
+PLATFORM = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     directory = tmp_path_factory.mktemp("wheel")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         name = build_wheel(str(directory))
-    assert f"combine_system-{__version__}-py3-none-any.whl" == name
+    assert f"combine_system-{__version__}-py3-none-{PLATFORM if HAS_COMPILER else 'any'}.whl" == name
     return zipfile.ZipFile(directory / name)
 
 
@@ -32,6 +38,11 @@ def test_it_holds_every_module(wheel: zipfile.ZipFile) -> None:
     paths = {Path(name) for name in wheel.namelist() if name.endswith(".py")}
     names = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths}
     assert module_names() == names
+
+
+def test_it_holds_the_accelerator_where_there_is_a_compiler(wheel: zipfile.ZipFile) -> None:
+    assert HAS_COMPILER == ("combine/page/native/reader.so" in wheel.namelist())
+    assert "combine/page/native/reader.c" in wheel.namelist()
 
 
 def test_it_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
