@@ -14,7 +14,6 @@ from hatchling.build import build_wheel
 from combine import __version__
 from tests.tree import PACKAGES, ROOT, module_names
 
-
 HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang")))
 PLATFORM = sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
