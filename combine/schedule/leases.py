@@ -213,13 +213,13 @@ class Leases(Board):
         rows.sort(key=lambda row: row.kind == "page" and row.nrt > 0)
         lease = self._open_lease(site, holder, delay, now)
         jobs = self._hand_out(rows, lease)
-        if not self.is_listed(site.host, site.address):
-            jobs[0] += f' ROOM="{self._room(site)}"'
+        budget = politeness.day_budget(self.settings, site.host, self.is_listed(site.host, site.address))
+        if min(budget) < politeness.NO_BUDGET:
+            jobs[0] += f' ROOM="{self._room(site, *budget)}"'
         return jobs
 
-    def _room(self, site: Site) -> str:
+    def _room(self, site: Site, requests: int, size: int) -> str:
         """What the site's day still allows: its budget, less what it was asked for since midnight."""
-        requests, size = politeness.day_budget(self.settings, site.host)
         if site.day == int(self.clock.utc() // politeness.DAY_S):
             requests, size = requests - site.requests, size - site.bytes
         return f"{max(requests, 0)} {max(size, 0)}"

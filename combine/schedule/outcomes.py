@@ -152,8 +152,7 @@ class Outcomes(Leases):
             )
         self._learn_refusal(site, outcome, status, line.get("REASON") == "challenge")
         self._learn_failure(site, outcome, line, after, now)
-        if not listed:
-            self._learn_budget(site, now)
+        self._learn_budget(site, listed)
 
     def _learn_refusal(self, site: Site, outcome: str, status: int, is_challenge: bool) -> None:
         if outcome == "refused" and (status in (401, 403, 451) or is_challenge):
@@ -180,8 +179,8 @@ class Outcomes(Leases):
             wait = politeness.back_off(self.settings.politeness, site.failures, self.chance)
             self.block(site, wait, f"{site.failures} failures in a row, the last by {reason or line.get('STATUS')}")
 
-    def _learn_budget(self, site: Site, now: float) -> None:
-        requests, size = politeness.day_budget(self.settings, site.host)
+    def _learn_budget(self, site: Site, listed: bool) -> None:
+        requests, size = politeness.day_budget(self.settings, site.host, listed)
         if site.requests >= requests or site.bytes >= size:
             rest = politeness.DAY_S - self.clock.utc() % politeness.DAY_S
             self.block(site, rest, f"asked for {site.requests} pages and {site.bytes} bytes today")

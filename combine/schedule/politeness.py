@@ -87,18 +87,22 @@ def back_off(settings: Politeness, tries: int, chance: random.Random) -> float:
     return float(min(wait * chance.uniform(0.875, 1.125), settings.retry_ceiling_s))
 
 
+#: Requests or bytes that no site comes to in a day.
+NO_BUDGET = 10**15
+
+
 def refusal_rest(settings: Politeness, refusals: int) -> float:
     """Seconds a site rests after so many refusals in a row: 0, or a day, doubled for each further score."""
     score = refusals // settings.refusals if settings.refusals else 0
     return 0.0 if score == 0 else DAY_S * 2.0 ** min(score - 1, 5)
 
 
-def day_budget(settings: Settings, host: str) -> tuple[int, int]:
-    """How many requests a site gets a day, and how many bytes are taken from it."""
+def day_budget(settings: Settings, host: str, listed: bool) -> tuple[int, int]:
+    """How many requests a site gets a day, and how many bytes are taken from it; a listed one by a site rule only."""
     rule, limits = settings.site_rule(host), settings.politeness
     return (
-        (rule and rule.requests_day) or limits.site_requests_day,
-        (rule and rule.bytes_day) or limits.site_bytes_day,
+        (rule and rule.requests_day) or (NO_BUDGET if listed else limits.site_requests_day),
+        (rule and rule.bytes_day) or (NO_BUDGET if listed else limits.site_bytes_day),
     )
 
 

@@ -212,7 +212,8 @@ def _unknown_reason(frontier: Frontier, url: str) -> str:
     if trap := frontier.trap(url):
         return f"it looks like a trap ({trap}), of which as many URLs were taken as the settings of traps let"
     if any(frontier.seeds.get(number).scope.admits(url) for (number,) in seeds):
-        return "no page that was stored links to it within its seed's depth"
+        hops = frontier.settings.scheduler.redirects
+        return f"no page that was stored leads to it within its seed's depth and {hops} redirects"
     return f"{host_of(url)} is outside the scope of every seed"
 
 

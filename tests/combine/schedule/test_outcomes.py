@@ -338,7 +338,14 @@ def test_who_was_not_asked_learns_nothing(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "listed", "rests"),
-    [({}, False, True), ({"requests_day": 100}, False, False), ({}, True, False), ({"bytes_day": 5}, False, True)],
+    [
+        ({}, False, True),
+        ({"requests_day": 100}, False, False),
+        ({"bytes_day": 5}, False, True),
+        ({}, True, False),
+        ({"requests_day": 3}, True, True),
+        ({"bytes_day": 5}, True, True),
+    ],
 )
 def test_a_site_has_a_budget_a_day(rule: dict[str, Any], listed: bool, rests: bool) -> None:
     politeness = replace(KNOWN.politeness, site_requests_day=3, site_bytes_day=1000)

@@ -274,7 +274,7 @@ def held(world: World) -> None:
         (rests, "queued", "its site rests for 100 s: Retry-After of 100 s"),
         (parked, "queued", "its run's budget of pages is spent"),
         (done, "stored", "it was fetched and has a record at "),
-        (nothing, "unknown", "no page that was stored links to it within its seed's depth"),
+        (nothing, "unknown", "no page that was stored leads to it within its seed's depth and 10 redirects"),
     ],
 )
 def test_why(world: World, make: Callable[[World], None], state: str, reason: str) -> None:
@@ -323,7 +323,7 @@ def test_why_tells_what_happened_oldest_first(world: World) -> None:
     ("url", "reason"),
     [
         ("http://b.example/", "b.example is outside the scope of every seed"),
-        ("http://a.example/deep", "no page that was stored links to it within its seed's depth"),
+        ("http://a.example/deep", "no page that was stored leads to it within its seed's depth and 10 redirects"),
         ("http://x.example/", "the exclude file forbids it"),
         ("", " is outside the scope of every seed"),
         ("junk", " is outside the scope of every seed"),
