@@ -22,6 +22,11 @@ from combine.services import UNITS
 #: Looks at a pid file whose holder has locked it and not yet written it, and seconds between them.
 _LOOKS, _LOOK_S = 10, 0.01
 
+#: What a status file says of each child.
+_CHILD = {
+    "name": str, "pid": int, "since": str, "restarts": int, "state": str, "note": str, "last_exit": str,
+}  # fmt: skip
+
 
 def write_status(home: Home, unit: str, status: Mapping[str, Any]) -> None:
     """Put a unit's status in place by one rename; raises OSError (a full disk) and then leaves the old one."""
@@ -88,13 +93,23 @@ def process_start(pid: int) -> str:
     return text.rpartition(")")[2].split()[19]
 
 
+def _is_status(value: Any, unit: str, pid: int) -> bool:
+    if not isinstance(value, dict) or (value.get("unit"), value.get("pid")) != (unit, pid):
+        return False
+    children = value.get("children")
+    return isinstance(children, list) and all(
+        isinstance(child, dict) and all(type(child.get(name)) is kind for name, kind in _CHILD.items())
+        for child in children
+    )
+
+
 def _read_one(home: Home, unit: str, pid: int) -> dict[str, Any]:
     since = who_holds(home.pid_file(unit))[1]
     try:
         status = json.loads(home.status_file(unit).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         status = None
-    if not isinstance(status, dict) or status.get("pid") != pid or not isinstance(status.get("children"), list):
-        # Left by an earlier keepalive, or not yet written.
+    if not _is_status(status, unit, pid):
+        # Left by an earlier keepalive, not yet written, or none of ours.
         return {"unit": unit, "pid": pid, "since": since, "children": []}
-    return status
+    return dict(status)

@@ -138,14 +138,15 @@ def _print(seen: dict[str, Any]) -> None:
     for line in seen["waits"]:
         put(f"  {line['site']}  {line['state']}, {line['next_s']:.0f} s: {line['reason']}\n")
     for child in seen["daemons"]:
-        _put_daemon(child)
+        put_daemon(child)
 
 
 def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def _put_daemon(child: dict[str, Any]) -> None:
+def put_daemon(child: dict[str, Any]) -> None:
+    """Print a line of a child, as its unit's status says it."""
     state = str(child.get("state", ""))
     restarts = counted(child.get("restarts", 0), "restart")
     put(f"  {child.get('name', ''):<14} {child.get('pid', 0):>8}  {child.get('since', '')}  {restarts}  ")

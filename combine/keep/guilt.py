@@ -38,8 +38,8 @@ DEATHS = 3
 
 _LINE_BYTES = 40
 _NOBODY = b"-".ljust(_LINE_BYTES - 1) + b"\n"
-_AT = re.compile(r"at ([0-9]+) (alone|company) ([0-9a-f]{8})")
-_DEAD = re.compile(r"dead ([0-9]+) ([0-9]+)")
+_AT = re.compile(r"at ([0-9]{1,18}) (alone|company) ([0-9a-f]{8})")
+_DEAD = re.compile(r"dead ([0-9]{1,18}) ([0-9]{1,18})")
 
 
 class Marks:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,10 @@ from combine.keep import places
 
 if TYPE_CHECKING:
     from combine.keep.home import Home
+
+#: What a pid file says: a pid, and since when.
+_SAID = re.compile(rb"([1-9][0-9]{0,8})\n([0-9TZ:-]{1,30})\n")
+_SAID_BYTES = 64
 
 
 class Lock:
@@ -89,7 +94,7 @@ def _flock_patiently(descriptor: int) -> None:
 def who_holds(path: Path) -> tuple[int, str]:
     """The pid and start time that a pid file names; (0, "unknown") where it says nothing."""
     try:
-        pid, since = path.read_text(encoding="ascii").split()
-        return int(pid), since
-    except (OSError, ValueError):
-        return 0, "unknown"
+        said = _SAID.fullmatch(path.read_bytes()[:_SAID_BYTES])
+    except OSError:
+        said = None
+    return (int(said[1]), said[2].decode("ascii")) if said else (0, "unknown")

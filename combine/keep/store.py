@@ -80,14 +80,14 @@ class WirStore:
         """The file of an id or URL as it is, None where there is none."""
         try:
             return read_file(self._place(key))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def delete(self, key: str) -> bool:
         """Remove a record; False where there was none."""
         try:
             os.unlink(self._place(key))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         return True
 

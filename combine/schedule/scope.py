@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,7 +25,8 @@ KINDS = ("host", "domain", "under", "requisites")
 def expression(text: str) -> re.Pattern[str]:
     """A regular expression; raises Rejected where it is none."""
     try:
-        return re.compile(text)
+        with warnings.catch_warnings(action="ignore"):  # what a later Python will read otherwise is not ours to say
+            return re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise Rejected(f"{text!r} is no regular expression: {error}") from None
 

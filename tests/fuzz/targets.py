@@ -6,8 +6,6 @@ Beside each target stand the words of its grammar, which random bytes alone woul
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from combine.codings import decode
@@ -20,20 +18,11 @@ from combine.web import head, sitemaps
 from combine.web.rules import Rules
 from formats import hrf, jcf, wir
 from formats.hrf import Harvest
-
-URL = "http://a.example/dir/page"
+from tests.fuzz.home import IN_A_HOME
+from tests.fuzz.target import URL
+from tests.fuzz.target import Target as Target
 
 LIMITS = Settings()
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A function of bytes, the words of its grammar, and whole inputs to begin with."""
-
-    name: str
-    run: Callable[[bytes], None]
-    words: tuple[bytes, ...]
-    corpus: tuple[bytes, ...]
 
 
 def run_jcf(data: bytes) -> None:
@@ -348,4 +337,5 @@ TARGETS = (
         ),
         (b"http://u:p@B\xc3\xbccher.example:80/%7Ea/./b/../c?d=e%20f#g",),
     ),
+    *IN_A_HOME,
 )

@@ -20,10 +20,11 @@ def year(seed: int, scale: float) -> Measures:
 def failing(seed: int, scale: float) -> Measures:
     """Very many sites of one page or two, of which one tenth fails: at scale 250, a million.
 
-    Once the others are done, those that fail are asked less and less often; they are not taken for our own line. Some
-    milliseconds a request, and each site that fails has some twenty-five: a million sites take hours.
+    Once the others are done, those that fail are asked less and less often, each some twenty times; they are not taken
+    for our own line. There are as many harvesters as can wait for them.
     """
-    with closing(Simulation(draw(seed, int(4_000 * scale), 2, failing=0.1), seed, harvesters=4)) as simulation:
+    web = draw(seed, int(4_000 * scale), 2, failing=0.1)
+    with closing(Simulation(web, seed, harvesters=max(4, int(scale / 12)))) as simulation:
         return simulation.go(0.25)
 
 
