@@ -89,7 +89,7 @@ def test_no_site_is_asked_too_soon(
     def requests() -> list[dict[str, Any]]:
         return [entry for web in shops.by_name.values() for entry in web.requests()]
 
-    with home.harvest(*seeds, "--same-domain", "--delay", str(DELAY_S), "--wait", "1.5") as running:
+    with home.harvest(*seeds, "--same-domain", "--delay", str(DELAY_S), "--wait", "10") as running:
         for count, name in ((4, "harvester"), (10, "scheduler"), (16, "harvester"), (22, "parser"), (28, "idbd")):
             until(lambda count=count: len(requests()) >= count, f"{count} requests")  # type: ignore[misc]
             home.kill(name)

@@ -84,7 +84,7 @@ def test_names_lead_to_public_addresses_alone(webs: Webs, homes: Homes, names: N
     seeds = [url(host) for host in ("www.shop.co.uk", "rebind.example", "second.example", *PRIVATE)]
     seeds += [url(host, "/", many.address.rpartition(":")[2]) for host in small]
     seeds.append(url("shut.example", "/", shut.address.rpartition(":")[2]))
-    said = home.run("harvest", *seeds, "--same-domain", "--delay", "0.4", "--wait", "2", code=75).stderr
+    said = home.run("harvest", *seeds, "--same-domain", "--delay", "0.4", "--wait", "10", code=75).stderr
 
     assert [] == inner.requests()
     hosts = {entry["host"].partition(":")[0] for entry in web.requests()}

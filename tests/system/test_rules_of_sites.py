@@ -65,7 +65,7 @@ def test_rules_budgets_and_exclusions(webs: Webs, homes: Homes, names: Names) ->
     (home.home / "exclude").write_text(EXCLUDE.replace("PORT", port))
     starts = {"heavy": "/heavy.html", "odd": "/start.html", "flat": "/start.html"}
     seeds = [f"http://{host}.example:{port}{starts.get(host, '/index.html')}" for host in hosts]
-    said = home.run("harvest", *seeds, "--delay", "0.1", "--wait", "1", code=75).stderr
+    said = home.run("harvest", *seeds, "--delay", "0.1", "--wait", "10", code=75).stderr
 
     asked = {host: [e["path"] for e in web.requests() if e["host"].startswith(f"{host}.")] for host in hosts}
     assert (4, 5) == (len(asked["few"]), len(asked["heavy"])), asked  # robots.txt, the index and three long pages

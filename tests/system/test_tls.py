@@ -54,7 +54,7 @@ def test_https(
     home = homes(f'connect_s = 1.0\n[agent]\nemail = "us@example.org"\n[politeness]\naddress_delay_s = 0.0\n{RULE}')
     seeds = [f"http{'s' * (name != 'clear.example')}://{name}:{port}/index.html" for name, port in ports.items()]
     with silent:
-        said = home.run("harvest", *seeds, "--delay", "0", "--wait", "1", code=75).stderr
+        said = home.run("harvest", *seeds, "--delay", "0", "--wait", "10", code=75).stderr
     records = {url.split("/")[2].partition(":")[0] for url in home.urls()}
     assert {"good.example", "accepted.example"} == records
     for name, fault in FAULTS.items():
