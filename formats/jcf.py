@@ -50,6 +50,7 @@ PARAMETERS: dict[str, str] = {
     "LIMIT": "how many pages the seeds of a run may take together",
     "BUDGET": "name of the run's page budget",
     "LEFT": "pages left in the budget",
+    "REFUSALS": "how often in a row a site has refused",
     "ROOM": "requests and bytes that the budget of a site's day still allows, with a blank between",
     "OUT": "pages of the budget that are handed out now",
     "ELSE": "URL to try instead when https fails for a seed that was given without a scheme",

@@ -216,6 +216,8 @@ class Leases(Board):
         budget = politeness.day_budget(self.settings, site.host, self.is_listed(site.host, site.address))
         if min(budget) < politeness.NO_BUDGET:
             jobs[0] += f' ROOM="{self._room(site, *budget)}"'
+        if site.refusals:
+            jobs[0] += f' REFUSALS="{site.refusals}"'
         return jobs
 
     def _room(self, site: Site, requests: int, size: int) -> str:

@@ -3,8 +3,8 @@
 Theory of operation. A lease gives a site to one harvester alone, so the gap between requests is kept here: no request
 starts before the end of the last one plus the delay, robots.txt's own request counted. Sites that share an address
 are spaced as well, by a turn that they take. A job ends in exactly one report: fetched, denied, or handed back
-unasked. The lease is handed back early when its time is over, when we are to stop, or when a failure speaks of the
-whole site.
+unasked. The lease is handed back early when its time is over, when we are to stop, when a failure speaks of the whole
+site, or when the site has refused so often in a row that it is to rest.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ SITE_FAILURES = frozenset({"connect", "dns", "tls", "timeout", "reset"})
 
 #: Statuses by which a site asks to be left alone.
 SLOW_DOWN = frozenset({429, 503})
+
+#: Statuses that, one after another, say that we are not wanted; so do pages that ask for proof of a person.
+REFUSALS = frozenset({401, 403, 451})
 
 #: Addresses remembered for their spacing; above, those at rest are forgotten.
 ADDRESSES = 10_000
@@ -87,6 +90,7 @@ class Lease:
     jobs: list[Job] = field(default_factory=list)
     requests: float = math.inf  # left of the site's budget for today …
     bytes: float = math.inf  # … and bytes
+    refused: int = 0  # times in a row, before
 
 
 def leases_of(lines: list[Job]) -> list[Lease]:
@@ -98,6 +102,9 @@ def leases_of(lines: list[Job]) -> list[Lease]:
         if room := line.get("ROOM"):
             lease.requests, lease.bytes = (float(part) for part in room.split(" "))
             line = line.without(("ROOM",))
+        if refused := line.number("REFUSALS"):
+            lease.refused = refused
+            line = line.without(("REFUSALS",))
         lease.jobs.append(line)
     return list(leases.values())
 
@@ -164,6 +171,7 @@ class Worker:
         self._over = boottime() + tools.settings.scheduler.lease_s
         self._asked = self._reported = 0
         self._taken = 0  # bytes
+        self._refused = lease.refused
         # All jobs of a lease are of one host.
         host = host_of(lease.jobs[0].url) if lease.jobs else ""
         self._rule = tools.settings.site_rule(host)
@@ -233,7 +241,16 @@ class Worker:
         is_site_failure = fetched.outcome == "failed" and (
             fetched.reason in SITE_FAILURES or fetched.status in SLOW_DOWN
         )
-        return not is_site_failure and not fetched.after_s
+        return not is_site_failure and not fetched.after_s and not self._is_to_rest(fetched)
+
+    def _is_to_rest(self, fetched: Fetched) -> bool:
+        """Whether this refusal is one too many; the scheduler counts the same way, and only hears of it later."""
+        if fetched.outcome in ("ok", "not-modified"):
+            self._refused = 0
+        elif fetched.outcome == "refused" and (fetched.status in REFUSALS or fetched.reason == "challenge"):
+            self._refused += 1
+            return self._refused % max(self._tools.settings.politeness.refusals, 1) == 0
+        return False
 
     def _unreported(self) -> int:
         """The requests since the last report: the next one tells of them, for they count for the site's day."""

@@ -84,6 +84,16 @@ def test_requests_for_a_job_that_was_not_asked_for_count(
     assert f"{left} 1000000000" == job.get("ROOM")
 
 
+def test_a_lease_knows_how_often_its_site_refused(world: World) -> None:
+    add(world, "http://a.example/1")
+    for expected, outcome in (("", "refused"), ("1", "ok"), ("", "ok")):
+        job = world.take()[0]
+        assert expected == job.get("REFUSALS")
+        world.done(job, outcome, STATUS=403 if outcome == "refused" else 200)
+        add(world, f"http://a.example/{outcome}{expected}")
+        world.clock.sleep(61)
+
+
 def test_a_leased_site_is_not_leased_again(world: World) -> None:
     add(world, "http://a.example/1")
     assert 1 == len(world.take(A))

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from combine.config import Scheduler, Settings, SiteRule
+from combine.config import Politeness, Scheduler, Settings, SiteRule
 from combine.web.addresses import Allowed
 from combine.web.fetch import Fetched
 from combine.web.gate import Permission
@@ -163,3 +163,36 @@ def test_a_lease_ends_where_the_budget_of_the_day_is_spent(
     asyncio.run(Worker(lease, tools).run())
     assert asked == len(site.asked)
     assert 2 == len([told for told in site.told if told[1] != "END"])
+
+
+NO, OK, GONE = Fetched("refused", 403), Fetched("ok", 200), Fetched("gone", 404)
+CHALLENGE = Fetched("refused", 503, reason="challenge")
+
+
+@pytest.mark.parametrize(
+    ("refused", "answers", "asked"),
+    [
+        (0, [NO, CHALLENGE, NO, NO], 3),
+        (2, [NO, NO], 1),
+        (2, [OK, NO, NO, OK], 4),
+        (1, [NO, GONE, NO, NO], 3),
+        (3, [NO, Fetched("refused", 418), NO, NO, NO], 4),
+    ],
+)
+def test_a_lease_ends_where_its_site_is_to_rest_for_its_refusals(
+    monkeypatch: pytest.MonkeyPatch, refused: int, answers: list[Fetched], asked: int
+) -> None:
+    site = Site(0.0, True)
+    left = list(answers)
+
+    async def fetch(job: Job, address: str, *, robots: str, head_only: bool) -> Fetched:
+        return left.pop(0)
+
+    monkeypatch.setattr(site, "fetch", fetch)
+    lines = [jcf.job(URL=f"http://127.0.0.1/{number}", FETCH=number, LEASE=9) for number in range(len(answers))]
+    (lease,) = leases_of([lines[0].having(ADDR="127.0.0.1", REFUSALS=refused or None), *lines[1:]])
+    assert "" == lease.jobs[0].get("REFUSALS")
+    settings = Settings(politeness=Politeness(refusals=3), scheduler=Scheduler(lease_s=LEASE_S))
+    spacing = Spacing(settings, Allowed(["127.0.0.0/8"]))
+    asyncio.run(Worker(lease, Tools(settings, site, site, spacing, site, lambda: False)).run())  # type: ignore[arg-type]
+    assert asked == len(answers) - len(left)
