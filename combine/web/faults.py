@@ -31,7 +31,7 @@ def reason_of(error: BaseException) -> tuple[str, str]:
     if isinstance(error, HttpProcessingError):
         # Its text begins with a status that no server sent, and ends with a mark below what it quotes.
         said = " ".join(error.message[:DETAIL_LENGTH].split()).removesuffix(" ^")
-        return "http", f"the answer is not read as HTTP: {said or type(error).__name__}"
+        return "http", f"the answer is not read as HTTP: {said or type(error).__name__}"[:DETAIL_LENGTH]
     if isinstance(error, (aiohttp.ClientPayloadError, ValueError)):
         return "http", detail
     return "reset", detail
