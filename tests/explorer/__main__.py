@@ -1,4 +1,4 @@
-"""Explore at length: `python -m tests.explorer`, or one search by its limits: `… 2 0 0 1 1 1 page`."""
+"""Explore at length: `python -m tests.explorer`, or one search by its limits: `… 2 0 0 1 1 1 page [SECONDS]`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ LONG = (
 def main(words: list[str]) -> int:
     """Search; 1 if something is broken."""
     chosen = (Limits(*map(int, words[:6]), *words[6:7]),) if words else LONG  # type: ignore[arg-type]
+    seconds = float(words[7]) if words[7:] else float("inf")
     is_clean = True
     for limits in chosen:
         began = time.monotonic()
         with closing(Model(limits)) as model:
-            found = explore(model, most=20_000_000)
+            found = explore(model, most=100_000_000, seconds=seconds)
         print(f"{limits}: {found} ({time.monotonic() - began:.0f} s)", flush=True)
         is_clean &= not found.broken
     return 0 if is_clean else 1

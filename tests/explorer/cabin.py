@@ -102,6 +102,8 @@ class Cabin:
         self._offer_of: list[Offer] = []
         self._memory: dict[Any, tuple[int, Any]] = {}
         self._tables_of: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        self._holders: dict[int, tuple[Holder, ...]] = {}
+        self._renamed: dict[tuple[int, tuple[Holder, ...]], int] = {}
         self.takes_from_the_living = False
 
     def close(self) -> None:
@@ -152,6 +154,35 @@ class Cabin:
             columns, content = self._tables.columns[name], self._rows[number][0][_CABIN.index(name)]
             known = [dict(zip(columns, row, strict=True)) for row in content]
             self._tables_of[number, name] = known
+        return known
+
+    def holders(self, number: int) -> tuple[Holder, ...]:
+        """Who holds leases, as far as the scheduler knows."""
+        known = self._holders.get(number)
+        if known is None:
+            known = tuple(Holder(lease["pid"], lease["start"]) for lease in self.table(number, "lease"))
+            self._holders[number] = known
+        return known
+
+    def renamed(self, number: int, new: dict[Holder, Holder]) -> int:
+        """The state in which other processes hold the leases."""
+        names = tuple(new.get(holder, holder) for holder in self.holders(number))
+        if names == self.holders(number):
+            return number
+        known = self._renamed.get((number, names))
+        if known is None:
+            rows, rest = self._rows[number]
+            place, columns = _CABIN.index("lease"), self._tables.columns["lease"]
+            leases = (dict(zip(columns, row, strict=True)) for row in rows[place])
+            moved = tuple(
+                tuple((lease | {"pid": holder.pid, "start": holder.start}).values())
+                for lease, holder in zip(leases, names, strict=True)
+            )
+            state = ((*rows[:place], moved, *rows[place + 1 :]), rest)
+            known = self._states.setdefault(state, len(self._rows))
+            if known == len(self._rows):
+                self._rows.append(state)
+            self._renamed[number, names] = known
         return known
 
     # Time --------------------------------------------------------------------------------------------------------
