@@ -137,6 +137,8 @@ def export_command(
     """
     if include_reserved and not because.strip():
         raise click.UsageError("--include-reserved needs --because: who lets you use what is reserved?")
+    if because and not include_reserved:
+        raise click.UsageError("--because is the reason of --include-reserved, which is not given")
     home = session.home(write=False)
     names = exports.select(name.strip() for name in fields.split(",") if name.strip())
     wanted = Wanted(form, names, since, session.settings(home.path).rights.purpose, include_reserved)

@@ -44,10 +44,13 @@ def test_exports_leave_out_what_is_reserved(
     assert 0 == result.exit_code
 
 
-def test_reserved_pages_need_a_reason(combine: Run) -> None:
-    result = combine("export", "--include-reserved")
+@pytest.mark.parametrize(
+    ("given", "missing"), [(["--include-reserved"], "--because"), (["--because", "we asked"], "--include-reserved")]
+)
+def test_reserved_pages_and_a_reason_go_together(combine: Run, given: list[str], missing: str) -> None:
+    result = combine("export", *given)
     assert 2 == result.exit_code
-    assert "--because" in result.stderr
+    assert missing in result.stderr
 
 
 def test_an_unknown_purpose_is_refused(combine: Run) -> None:
