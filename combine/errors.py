@@ -29,6 +29,9 @@ _PASSING_SQLITE = frozenset((5, 10, 13, 14))  # SQLITE_BUSY, _IOERR, _FULL, _CAN
 
 _DAMAGE_SQLITE = frozenset((11, 26))  # SQLITE_CORRUPT, _NOTADB
 
+#: What to do with a damaged database.
+RESTORE = "restore it from a backup, or move it away to begin anew"
+
 
 def passes(error: BaseException) -> bool:
     """Whether this is the disk's or the machine's, and over some time: a full disk, a failed read, no file left."""
@@ -56,7 +59,7 @@ class ConfigError(CombineError):
 
 def damaged(database: Path, error: BaseException) -> ConfigError:
     """What is to be said of a damaged database."""
-    return ConfigError(f"{database} is damaged ({error}): restore it from a backup, or move it away to begin anew")
+    return ConfigError(f"{database} is damaged ({error}): {RESTORE}")
 
 
 class UsageError(CombineError):

@@ -10,14 +10,18 @@ import contextlib
 import os
 import select
 import signal
+import time
 from collections.abc import Callable
 from types import TracebackType
 
 from combine.cli import units
 from combine.cli.peers import READY_S
 from combine.config import load
-from combine.errors import EXIT_CONFIG, CombineError, RetryLater
+from combine.errors import EXIT_CONFIG, RESTORE, CombineError, RetryLater
 from combine.keep.home import Home
+
+#: Looks at a unit of which a process is about to end, and seconds between two.
+_LOOKS, _LOOK_S = 40, 0.05
 
 #: Seconds in which a killed process is gone.
 _KILLED_S = 1.0
@@ -48,6 +52,10 @@ class Started:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         unfit = self._unfit(self.units) if isinstance(error, RetryLater) else None
+        looks = _LOOKS if RESTORE in str(error) else 0  # it has said so, and is about to end
+        while unfit is None and looks:
+            time.sleep(_LOOK_S)
+            unfit, looks = self._unfit(self.units), looks - 1
         self.stop()
         if unfit is not None:
             raise unfit from None

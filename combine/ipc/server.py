@@ -261,10 +261,11 @@ class Server:
         return True
 
     def _judge(self, error: Exception) -> bool:
-        """Whether an error says that the database is damaged; the daemon is then to end."""
-        if not is_damage(error):
+        """Whether an error says that a database is damaged; the daemon is then to end."""
+        if not is_damage(error) and not isinstance(error, ConfigError):
             return False
-        self._damage = self._damage or damaged(self.desk.database, error)
+        named = error if isinstance(error, ConfigError) else damaged(self.desk.database, error)
+        self._damage = self._damage or named
         self.stopping.set()
         return True
 
@@ -299,10 +300,10 @@ class Server:
             return Message(REJECT, str(error))
         except (RetryLater, WireError) as error:  # a peer that it needs is away, or of another version
             return Message(RETRY, str(error))
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, ConfigError) as error:
             log.error("the disk failed verb=%s fault=%s", request.word, error)
             self.spoil(f"the disk failed: {error}", error)
-            return Message(RETRY, f"the disk failed: {error}")
+            return Message(RETRY, str(self._damage or f"the disk failed: {error}"))
         except Exception:
             log.exception("a verb failed verb=%s", request.word)
             self.spoil(f"{request.word} failed; see the log")

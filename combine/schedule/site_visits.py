@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlitedict import SqliteDict
 
-from combine.schedule.database import open_database
+from combine.schedule.database import open_database, read_whole
 from formats.jcf import Job
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,8 @@ class SiteVisits:
         """What is known of a site."""
         found = self._news.get(site) or self._written.get(site)
         if found is None and self._is_alive():
-            found = self._table.get(site)
+            with read_whole(self._path):
+                found = self._table.get(site)
         return dict(found) if found else None
 
     def flush(self) -> None:

@@ -15,9 +15,12 @@ scheme, host and port, as in `https://example.org`: two origins of one site may 
 from __future__ import annotations
 
 import calendar
+import contextlib
+import errno
 import hashlib
 import os
 import re
+import stat
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,8 +172,8 @@ class RobotsStore:
         """What is known of the origin; None where nothing is, or where what lies there cannot be read."""
         path = self.path(origin)
         try:
-            facts = jcf.parse(path.with_suffix(".jcf").read_bytes())
-            body = path.read_bytes() if facts.get("GOOD") else b""
+            facts = jcf.parse(_read(path.with_suffix(".jcf")))
+            body = _read(path) if facts.get("GOOD") else b""
             if facts.url != origin or facts.get("DIGEST") != _digest(body):
                 return None
             return Copy(
@@ -215,12 +218,29 @@ class RobotsStore:
                 _write(path, copy.body)
             _write(path.with_suffix(".jcf"), jcf.dump(facts) + b"\n")
             if not copy.good:
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(IsADirectoryError):  # it is no copy, and counts as none
+                    path.unlink(missing_ok=True)
         except OSError as error:
             raise RetryLater(f"{path} cannot be written: {error.strerror}") from error
 
 
+def _read(path: Path) -> bytes:
+    """What a file holds; raises OSError, also for what is none: a named pipe would be waited for."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))
+    return path.read_bytes()
+
+
 def _write(path: Path, content: bytes) -> None:
+    try:
+        _put(path, content)
+    except OSError as error:
+        if error.errno not in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP) or not _clear_way(path):
+            raise
+        _put(path, content)
+
+
+def _put(path: Path, content: bytes) -> None:
     aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         try:
@@ -230,8 +250,18 @@ def _write(path: Path, content: bytes) -> None:
             aside.write_bytes(content)
         aside.replace(path)
     except OSError:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
         raise
+
+
+def _clear_way(path: Path) -> bool:
+    """Give another name to what is in the way of a copy and would stay there; False where nothing is."""
+    for level in (path.parent.parent, path.parent, path):
+        if os.path.lexists(level) and level.is_dir() == (level == path):
+            level.rename(level.with_name(f"{level.name}.strange-{time.time_ns()}"))
+            return True
+    return False
 
 
 def _digest(body: bytes) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from combine.channel import Context
-from combine.errors import Rejected, RetryLater
+from combine.errors import ConfigError, Rejected, RetryLater
 from combine.keep.home import create
 from combine.schedule import site_visits
 from combine.schedule.clock import utc_text
@@ -238,3 +238,17 @@ def test_main_serves_until_it_is_told_to_stop(tmp_path: Path, monkeypatch: pytes
     assert b"NOTE \nREADY\n" == parent.recv(100)
     parent.close()
     child.close()
+
+
+def test_a_damaged_table_of_sites_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "sites.sqlite"
+    sites = SiteVisits(path)
+    for number in range(300):
+        sites.note(f"{number}.example", jcf.job(OUTCOME="ok"), "2026-11-30T12:00:00Z")
+    sites.close()
+    data = path.read_bytes()
+    path.write_bytes(data[:4096] + b"\xa5" * (len(data) - 4096))
+    sites = SiteVisits(path)
+    with pytest.raises(ConfigError, match=r"sites.sqlite is damaged \(database disk image is malformed\): restore it"):
+        sites.get("7.example")
+    sites.close()

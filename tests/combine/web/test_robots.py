@@ -1,4 +1,6 @@
 import json
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -265,3 +267,26 @@ def test_never_open_without_a_reason(history: list[tuple[int, bytes, float]]) ->
         if verdict.state == "rules":
             assert now - copy.good <= LIMITS.robots_stale_s
             assert verdict.body == copy.body
+
+
+STRANGE: dict[str, Callable[[Path], None]] = {
+    "pipe": os.mkfifo,
+    "directory": Path.mkdir,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "loop": lambda path: path.symlink_to(path.name),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+@pytest.mark.parametrize("level", [0, 1, 2], ids=["copy", "second", "first"])
+@pytest.mark.parametrize("suffix", ["", ".jcf"], ids=["body", "facts"])
+def test_what_is_no_copy_counts_as_none_and_is_no_obstacle(tmp_path: Path, kind: str, level: int, suffix: str) -> None:
+    store = RobotsStore(tmp_path)
+    copy = after(None, Answer(200, RULES))[0]
+    store.save(copy)
+    place = [Path(f"{store.path(ORIGIN)}{suffix}"), *store.path(ORIGIN).parents][level]
+    place.rename(tmp_path / "before")
+    STRANGE[kind](place)
+    assert None is store.load(ORIGIN)
+    store.save(copy)
+    assert copy == store.load(ORIGIN)
