@@ -28,10 +28,11 @@ _KILLED_S = 1.0
 
 
 class NotStarted(CombineError):
-    """A unit did not start; it has said why on stderr, or it is said here."""
+    """A unit did not start, or cannot go on; it has said why on stderr, or it is said here."""
 
-    def __init__(self, unit: str, code: int, reason: str = "") -> None:
-        super().__init__(f"{unit} could not be started" + (f": {reason}" if reason else ""))
+    def __init__(self, unit: str, code: int, reason: str = "", is_late: bool = False) -> None:
+        what = "cannot go on" if is_late else "could not be started"
+        super().__init__(f"{unit} {what}" + (f": {reason}" if reason else ""))
         self.exit_code = code
 
 
@@ -51,11 +52,11 @@ class Started:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        unfit = self._unfit(self.units) if isinstance(error, RetryLater) else None
+        unfit = self._unfit(self.units, is_late=True) if isinstance(error, RetryLater) else None
         looks = _LOOKS if RESTORE in str(error) else 0  # it has said so, and is about to end
         while unfit is None and looks:
             time.sleep(_LOOK_S)
-            unfit, looks = self._unfit(self.units), looks - 1
+            unfit, looks = self._unfit(self.units, is_late=True), looks - 1
         self.stop()
         if unfit is not None:
             raise unfit from None
@@ -98,7 +99,7 @@ class Started:
     def refuse_unfit(self) -> None:
         """Raise CombineError where a process of what was started met what the operator must mend."""
         try:
-            unfit = self._unfit(self.units)
+            unfit = self._unfit(self.units, is_late=True)
         except RetryLater:
             return
         if unfit is not None:
@@ -126,11 +127,11 @@ class Started:
         if unfit := self._unfit(missing):
             raise unfit
 
-    def _unfit(self, wanted: list[str]) -> NotStarted | None:
+    def _unfit(self, wanted: list[str], is_late: bool = False) -> NotStarted | None:
         """What is to be said of a unit that waits in vain, since a process of it met what the operator must mend."""
         for unit in wanted:
             if reason := units.unfit(self.home.path, unit):
-                return NotStarted(unit, EXIT_CONFIG, reason)
+                return NotStarted(unit, EXIT_CONFIG, reason, is_late)
         return None
 
     def _begin(self, unit: str) -> units.Beginning:
