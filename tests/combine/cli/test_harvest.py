@@ -17,7 +17,7 @@ from combine.cli.run import Bounds
 from combine.cli.seeds import Wish, parse
 from combine.cli.session import Session
 from combine.config import Harvest, Settings
-from combine.errors import RetryLater
+from combine.errors import RESTORE, RetryLater
 from combine.ipc.client import Client
 from combine.ipc.message import Message
 from combine.keep.home import Home, is_home
@@ -342,6 +342,32 @@ def test_a_unit_that_waits_in_vain_ends_it_with_the_reason(
     result = combine("harvest", A, *LOCAL)
     assert 78 == result.exit_code
     assert "combine: hdb could not be started: idbd: its table is damaged" in result.stderr
+
+
+def test_what_must_be_mended_ends_a_harvest_that_is_under_way(
+    home: Home, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started.Started(home) as held:
+        held.need("cabin")
+        held.revive(lambda _: None)
+        monkeypatch.setattr(units, "unfit", lambda _, unit: "it is damaged")
+        with pytest.raises(started.NotStarted, match="cabin cannot go on: it is damaged") as end:
+            held.revive(lambda _: None)
+    assert 78 == end.value.exit_code
+    assert ["cabin"] == desk.stopped
+
+
+def test_a_question_to_a_daemon_that_meets_damage_waits_for_its_end(
+    home: Home, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = ["", "", f"x is damaged: {RESTORE}"]
+    held = started.Started(home)
+    held.need("cabin")
+    monkeypatch.setattr(started, "_LOOK_S", 0.0)
+    monkeypatch.setattr(units, "unfit", lambda _, unit: said.pop(0))
+    with pytest.raises(started.NotStarted, match="cabin cannot go on: x is damaged"):
+        held.__exit__(RetryLater, RetryLater(f"scheduler: x is damaged: {RESTORE}"), None)
+    assert ["cabin"] == desk.stopped
 
 
 def test_the_agent_is_what_sites_see() -> None:
