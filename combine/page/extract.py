@@ -153,7 +153,7 @@ def _links(harvest: Harvest, url: str, document: Document, charset: str, limit: 
     base = url
     if document.base is not None:
         base = targets_of(url, [document.base.strip()])[0] or url
-    _resolve(_of_header(harvest), url, found, limit)
+    _resolve(_of_header(harvest, url), url, found, limit)
     of_page = len(found)
     refreshes = (refresh(content) for name, content in document.equivalents if name == "refresh")
     document.references.extend(Reference("refresh", target[1]) for target in refreshes if target and target[1])
@@ -179,7 +179,7 @@ def _resolve(references: list[Reference], base: str, found: dict[tuple[str, str]
         found[kind, target] = Link(kind, target, " ".join(rel.lower().split()) if rel else "", text)
 
 
-def _of_header(harvest: Harvest) -> list[Reference]:
+def _of_header(harvest: Harvest, url: str) -> list[Reference]:
     """The references in the header fields: they are resolved against the URL, never against a base element."""
     found = []
     if 300 <= harvest.status < 400 and (location := harvest.field("location")):
@@ -187,7 +187,7 @@ def _of_header(harvest: Harvest) -> list[Reference]:
     if (target := refresh(harvest.field("refresh"))) and target[1]:
         found.append(Reference("refresh", target[1]))
     for value in harvest.all("link"):
-        found.extend(Reference("link", href, rel) for href, rel in link_header(value))
+        found.extend(Reference("link", href, rel) for href, rel in link_header(value, url))
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from combine.page.labels import query_bytes
+from combine.urls import resolve
 
 #: WHATWG HTML, "shared declarative refresh steps": digits, a separator, then perhaps `url=`, perhaps quotes.
 _REFRESH = re.compile(
@@ -80,18 +81,22 @@ def refresh(content: str) -> tuple[int, str] | None:
     return seconds, reference.translate(_LINE_ENDS).strip(" \f")
 
 
-def link_header(value: str) -> list[tuple[str, str]]:
-    """The targets in a Link header (RFC 8288), each with one relation type; "" where it names none."""
+def link_header(value: str, page: str = "") -> list[tuple[str, str]]:
+    """The targets in a Link header (RFC 8288), each with one relation type; "" where it names none.
+
+    With the URL of the `page`, a link that is anchored elsewhere has no relation: it speaks of another page (3.2).
+    """
     found: list[tuple[str, str]] = []
     value = _FOLD.sub("", value)
     at = 0
     while match := _LINK.match(value, at):
         at = match.end()
-        rel = ""
+        parameters: dict[str, str] = {}
         for name, quoted, token in _LINK_PARAMETER.findall(match[2]):
-            if name.lower() == "rel":
-                rel = _QUOTED_PAIR.sub(r"\1", quoted) or token
-                break
+            parameters.setdefault(name.lower(), _QUOTED_PAIR.sub(r"\1", quoted) or token)  # the first counts (3.3)
+        rel = parameters.get("rel", "")
+        if page and "anchor" in parameters and (resolve(page, parameters["anchor"]) or "").partition("#")[0] != page:
+            rel = ""
         found.extend((match[1].strip(), word) for word in rel.split() or [""])
     return found
 

@@ -123,3 +123,13 @@ def test_urls_in_text(text: str, expected: list[str]) -> None:
 
 def test_urls_in_text_are_bounded() -> None:
     assert 3 == len(urls_in("http://example.org/ " * 9, 3))
+
+
+@pytest.mark.parametrize(
+    ("anchor", "rel"),
+    [("", "canonical"), ("#part", "canonical"), ("/p", "canonical"), ("/q", ""), ("http://b/p", ""), ("http://[", "")],
+)
+def test_a_link_that_is_anchored_elsewhere_says_nothing_of_the_page(anchor: str, rel: str) -> None:
+    value = f'<c>; anchor="{anchor}"; rel=canonical; anchor=no'
+    assert [("c", rel)] == link_header(value, "http://a/p")
+    assert [("c", "canonical")] == link_header(value)
