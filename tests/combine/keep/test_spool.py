@@ -280,7 +280,7 @@ STRANGE: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("kind", STRANGE)
 def test_what_is_no_file_is_no_batch_and_is_put_aside(home: Home, kind: str) -> None:
     spool, name = Spool(home), publish(home)
-    batch = f"{name[:-1]}0.hrf"
+    batch = f"{name[:-1]}{(int(name[-1]) + 1) % 10}.hrf"  # another process
     own = home.spool_cur / "parser-1"
     own.mkdir()
     STRANGE[kind](home.spool_new / batch)
