@@ -11,14 +11,15 @@ The pass is written twice: here, where it can be read, and in C (`native/reader.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
 from combine.page import native
-from combine.page.nesting import bounded
+from combine.page.nesting import HARMLESS_TAGS, bounded
 from combine.page.references import candidates
 
 _BREAK = "\0"  # never in a parsed text: the HTML standard drops NUL
@@ -86,8 +87,9 @@ class Document:
 
 def read(source: bytes, depth: int) -> Document:
     """Read a page from its UTF-8 source; anything is a page."""
-    source = bounded(source, depth)
-    return read_in_python(source) if _READER is None else read_in_c(source)
+    if _READER is None:
+        return read_in_python(bounded(source, depth))
+    return read_in_c(source, HARMLESS_TAGS) or cast(Document, read_in_c(bounded(source, depth)))
 
 
 def read_in_python(source: bytes) -> Document:
@@ -105,13 +107,17 @@ def read_in_python(source: bytes) -> Document:
     return document
 
 
-def read_in_c(source: bytes) -> Document:
-    """The same by the accelerator, where `is_native`; it gives the fields one after another, in the order of reader.c.
+def read_in_c(source: bytes, most_tags: int = sys.maxsize) -> Document | None:
+    """The same by the accelerator, where `is_native`; None for a page of more tags, which is to be bounded first.
 
-    Raises MemoryError. Of the text of one link or heading it takes about 64 KB.
+    The fields come one after another, in the order of reader.c. Raises MemoryError. Of the text of one link or heading
+    about 64 KB are taken.
     """
     assert _READER is not None, "the accelerator was not built"
-    run, text, words, bare = _READER(source, _OPTIONS)
+    found = _READER(source, _OPTIONS, most_tags)
+    if found is None:
+        return None
+    run, text, words, bare = found
     fields = run.split(_BREAK)
     metas, equivalents, headings, sets = map(int, fields[:4])
     title, base = fields[5], fields[6]
@@ -127,8 +133,8 @@ def read_in_c(source: bytes) -> Document:
     start, end = end, end + 2 * headings
     document.headings = list(zip(map(int, fields[start:end:2]), fields[start + 1 : end : 2], strict=True))
     columns = (fields[end + place : -1 : 4] for place in range(4))
-    found = map(Reference, *columns)
-    document.references = list(found) if not sets else _taken_apart(found)
+    references = map(Reference, *columns)
+    document.references = list(references) if not sets else _taken_apart(references)
     document.measure = Measure(words, bare)
     return document
 

@@ -16,7 +16,7 @@ import re
 _STRETCH_BYTES = 4096
 
 #: Tags of a page that needs no look: the worst that so many can do takes 0.5 s (1,000 `font` and `p` in turn).
-_HARMLESS_TAGS = 2000
+HARMLESS_TAGS = 2000
 
 #: Nodes that copies of open formatting elements may make: 200 MB of tree.
 _COPIES = 2_000_000
@@ -38,7 +38,7 @@ _FORMATTING = frozenset(b"b big code em font i nobr s small strike strong tt u".
 def bounded(source: bytes, depth: int) -> bytes:
     """Give back the source of a page, changed only where its elements would nest deeper than `depth`."""
     tags = source.count(b"<")
-    if tags <= _HARMLESS_TAGS or not _suspicious(source, tags, depth):
+    if tags <= HARMLESS_TAGS or not _suspicious(source, tags, depth):
         return source
     return _Flattener(depth).flatten(source)
 

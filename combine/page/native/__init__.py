@@ -73,13 +73,14 @@ class Found(NamedTuple):
     bare: bytes
 
 
-Reader = Callable[[bytes, int], Found]
+Reader = Callable[[bytes, int, int], Found | None]
 
 
 def reader(tags: dict[int, Tag]) -> Reader | None:
     """The function that reads a page into its fields (see reader.c), by what to do at each tag; None where it is not.
 
-    It takes the source in UTF-8 and lexbor's options; it raises MemoryError.
+    It takes the source in UTF-8, lexbor's options and how many tags it may have, and gives None where it has more; it
+    raises MemoryError.
     """
     try:
         library = ctypes.CDLL(str(LIBRARY))
@@ -93,15 +94,18 @@ def reader(tags: dict[int, Tag]) -> Reader | None:
     for tag_id, tag in tags.items():
         table[tag_id] = tag
     read_page.argtypes = (
-        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint),
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_size_t),
         ctypes.POINTER(_Found),
     )
     found = _Found()
     place = ctypes.pointer(found)
 
-    def read(source: bytes, options: int) -> Found:
-        if not read_page(functions, table, source, len(source), options, place):
+    def read(source: bytes, options: int, most_tags: int) -> Found | None:
+        done = read_page(functions, table, source, len(source), options, most_tags, place)
+        if not done:
             raise MemoryError("a page needs more memory than it may have")
+        if done < 0:
+            return None
         fields = ctypes.string_at(found.fields, found.fields_length).decode("utf-8", "replace")
         text = ctypes.string_at(found.text, found.text_length).decode("utf-8", "replace")
         return Found(fields, text, found.words, ctypes.string_at(found.bare, found.bare_length))

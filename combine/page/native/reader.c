@@ -557,15 +557,25 @@ struct found {
     size_t words;
 };
 
-/* Read a page; 0 where there is no memory for it.
+static size_t tags_in(const unsigned char *source, size_t length)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += source[i] == '<';
+    return count;
+}
+
+/* Read a page; 0 where there is no memory for it, -1 where it has more than `most_tags` and was not read.
  *
  * The fields: how many metas, equivalents, headings and sets of references there are; language; title and base, each
  * with "+" before it where it is there; metas (name, content), equivalents (name, content), headings (level, text),
  * references (kind, href, rel, text). */
 int read_page(const struct lexbor *lexbor, const struct tag *tags, const unsigned char *source, size_t length,
-              unsigned options, struct found *found)
+              unsigned options, size_t most_tags, struct found *found)
 {
     static struct page page;
+    if (tags_in(source, length) > most_tags)
+        return -1;
     start(&page);
     page.lexbor = lexbor;
     page.tags = tags;
