@@ -36,6 +36,7 @@ _UNRESERVED = {
     for character in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 }
 _PARTS = re.compile(r"(https?)://([^/?#]*)([^?#]*)(.*)", re.DOTALL)
+_PLAIN_PATH = re.compile(r"(?:/(?!/)[A-Za-z0-9_~!$&()*+,;=:@./?-]*|[A-Za-z0-9_~-][A-Za-z0-9_~!$&()*+,;=@./?-]*)")
 _SLASHES = re.compile("//+")
 _DEFAULT_PORT = {"http": ":80", "https": ":443"}
 #: First characters of references that depend on more of the base than its directory; blanks are cut before they count.
@@ -93,7 +94,7 @@ class _Memory:
         """Join a reference that is not known yet."""
         if href[:1] == "#":
             return ""
-        target = resolve(base, href) or ""
+        target = _joined_plainly(base, href) or resolve(base, href) or ""
         target = target.partition("#")[0] if target.startswith(("http://", "https://")) else ""
         if (
             href[:1] not in _NEEDS_WHOLE_BASE
@@ -115,6 +116,22 @@ class _Memory:
 
 
 _MEMORY = _Memory()
+
+
+def _joined_plainly(base: str, href: str) -> str:
+    """What `resolve` gives for a whole URL in its normal form, and for a path of plain characters; "" for others.
+
+    In a third of the time: most references are of these kinds.
+    """
+    if whole := _WHOLE.fullmatch(href):
+        return href if plain_site(href, whole[1], whole[2]) else ""
+    if not _PLAIN_PATH.fullmatch(href) or "/." in href:
+        return ""
+    parts = _PARTS.match(base)
+    if parts is None:
+        return ""
+    directory = "" if href[0] == "/" else parts[3].rpartition("/")[0] + "/"
+    return f"{parts[1]}://{parts[2]}{directory}{href}"
 
 
 def of_bytes(value: bytes) -> str:
@@ -216,6 +233,8 @@ def normalise(url: str, limit_bytes: int = LIMIT_BYTES, options: Options | None 
 #: stands in its normal form, which is told so without parsing it.
 PLAIN_URL = r"https?://([a-z0-9.-]+)(:[0-9]+)?/[A-Za-z0-9_~!$&()*+,;=:@./?%-]*"
 
+_WHOLE = re.compile(PLAIN_URL)
+
 
 def plain_site(url: str, host: str, port: str | None) -> str:
     """The site of a URL that matches PLAIN_URL, if it surely stands in its normal form, else ""."""
@@ -269,6 +288,7 @@ def extension_of(url: str) -> str:
     return extension.lower() if stem and dot else ""
 
 
+@lru_cache(maxsize=4096)
 def registrable_domain(host: str) -> str:
     """The part of a host name that somebody registered; an address, a single label or a public suffix is itself."""
     name = host.rstrip(".")

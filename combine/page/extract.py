@@ -8,8 +8,10 @@ that a browser would not load (`mailto:`, `javascript:`, `data:`) are left out.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from combine.codings import decode
 from combine.config import Page as Limits
@@ -28,6 +30,9 @@ from combine.page.sniff import Sniffed, sniff
 from combine.urls import of_bytes, targets_of
 from formats.hrf import Harvest
 from formats.wir import Link
+
+#: Makes a link of its columns in half the time of a call of its class.
+_link: Callable[[tuple[str, str, str, str]], Link] = partial(tuple.__new__, Link)
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _PUBLISHED = (
@@ -176,7 +181,7 @@ def _resolve(references: list[Reference], base: str, found: dict[tuple[str, str]
             continue
         if len(found) >= limit:
             return
-        found[kind, target] = Link(kind, target, " ".join(rel.lower().split()) if rel else "", text)
+        found[kind, target] = _link((kind, target, " ".join(rel.lower().split()) if rel else "", text))
 
 
 def _of_header(harvest: Harvest, url: str) -> list[Reference]:

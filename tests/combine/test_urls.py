@@ -156,6 +156,79 @@ def test_a_remembered_reference_leads_where_the_resolved_one_does(base: str, hre
     assert [expected, expected] == targets_of(whole, [href, href])
 
 
+@pytest.mark.parametrize(
+    "base", ["http://a.example/d/e?f", "https://a.example:8/", "http://[::1]/d/", "http://a.example/d//e"]
+)
+@pytest.mark.parametrize(
+    "href",
+    [
+        *(
+            "b",
+            "b.html",
+            "b/c",
+            "/b",
+            "/",
+            "//b.example/c",
+            "/b//c",
+            "///b",
+            "./b",
+            "../b",
+            "b/../c",
+            "/b/./c",
+            "b/.",
+            ".b",
+            "b..",
+        ),
+        *(
+            "b?c",
+            "/b?c/../d",
+            "?c",
+            "b:c",
+            "/b:c",
+            "b/c:d",
+            "b@c",
+            "b%41",
+            "/b%2fc",
+            "b%",
+            "b#c",
+            "B",
+            "b c",
+            " b",
+            "é",
+        ),
+        *("http://b.example/c", "http://b.example", "HTTP://b.example/", "http://B.example/", "http://b.example:80/"),
+        *(
+            "http://b.example:081/",
+            "http://127.1/",
+            "http://0x7f.0.0.1/",
+            "http://127.0.0.1/",
+            "http://xn--a/",
+            "http://1.2.3/",
+        ),
+        *(
+            "http://b.example/%41",
+            "http://b.example/a/../b",
+            "http://b.example/?%41",
+            "http://u@b.example/",
+            "http://b.example/#",
+        ),
+        *(
+            "https://b.example/a;b=c,d",
+            "http://b..example/",
+            "http:b",
+            "http:/b",
+            "mailto:b@c",
+            "javascript:b",
+            "data:,b",
+        ),
+    ],
+)
+def test_plain_references_lead_where_resolved_ones_do(base: str, href: str) -> None:
+    target = resolve(base, href) or ""
+    expected = target.partition("#")[0] if target.startswith("http") and not href.startswith("#") else ""
+    assert [expected] == targets_of(base, [href])
+
+
 def test_references_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(urls, "REMEMBERED", 3)
     hrefs = [f"/{place}" for place in range(10)]
