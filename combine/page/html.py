@@ -24,6 +24,9 @@ from combine.page.references import candidates
 
 _BREAK = "\0"  # never in a parsed text: the HTML standard drops NUL
 
+#: Bytes of the text of a link or heading. Where hundreds of them enclose one long text, each has it.
+MOST_TEXT = 65536
+
 _BLANKS = "\n\t\r\f"
 _WIDE_BLANKS = "\xa0\u2002\u2003\u2009\u202f\u3000"  # those that pages use; rarer ones stay as they are
 
@@ -110,8 +113,7 @@ def read_in_python(source: bytes) -> Document:
 def read_in_c(source: bytes, most_tags: int = sys.maxsize) -> Document | None:
     """The same by the accelerator, where `is_native`; None for a page of more tags, which is to be bounded first.
 
-    The fields come one after another, in the order of reader.c. Raises MemoryError. Of the text of one link or heading
-    about 64 KB are taken.
+    The fields come one after another, in the order of reader.c. Raises MemoryError.
     """
     assert _READER is not None, "the accelerator was not built"
     found = _READER(source, _OPTIONS, most_tags)
@@ -152,12 +154,14 @@ def _taken_apart(references: Iterable[Reference]) -> list[Reference]:
 
 
 def visible_text(node: LexborNode) -> str:
-    """The text inside an element as a reader sees it, on one line."""
+    """The text inside an element as a reader sees it, on one line; of more than `MOST_TEXT` the beginning."""
     child = node.first_child
     if child is not None and child.tag_id == _TEXT_ID and child.next is None:
         text = child.text_content or ""
     else:
-        text = "".join(_Pass(None).over(node)).replace(_BREAK, " ")
+        text = "".join(_Pass(None).over(node)).lstrip(_BREAK).replace(_BREAK, " ")
+    if len(text) > MOST_TEXT // 4:  # four bytes a character at most
+        text = text.encode("utf-8", "replace")[:MOST_TEXT].decode("utf-8", "ignore")
     return " ".join(text.split())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sysconfig
@@ -33,8 +34,11 @@ def compiled(source: Path, library: Path) -> bool:
     if compiler is None:
         return False
     made = library.with_suffix(".new")
+    of = f'-DSOURCE_DIGEST="{hashlib.sha256(source.read_bytes()).hexdigest()}"'
     try:
-        subprocess.run([compiler, *FLAGS, "-o", str(made), str(source)], check=True, capture_output=True, timeout=120)
+        subprocess.run(
+            [compiler, *FLAGS, of, "-o", str(made), str(source)], check=True, capture_output=True, timeout=120
+        )
         made.replace(library)  # never under a process that has it loaded
     except (OSError, subprocess.SubprocessError):
         return False

@@ -5,7 +5,7 @@
  *         and the text of the page with what it is measured by.
  * Fails   with 0 where there is no memory.
  * Keeps   its buffers from page to page, but for those that a large page made larger than KEPT_ROOM: one thread only.
- * Limits  the texts of a link and of a heading are cut where they have MOST_TEXT bytes.
+ * Limits  the texts of a link and of a heading are cut at MOST_TEXT bytes: many may enclose one long text.
  *
  * html.py is the reference: the tests hold the two together over all vectors. No header of Python or lexbor is
  * needed: lexbor's structures are only passed through, by the functions that it exports for such callers. */
@@ -13,6 +13,11 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifndef SOURCE_DIGEST
+#error "build.py compiles this: it says of what source the library was made, and no other is loaded"
+#endif
+const char source_digest[] = SOURCE_DIGEST;
 
 #define MOST_TEXT 65536
 #define KEPT_ROOM (1 << 20)
@@ -279,6 +284,12 @@ static int open_parent(struct page *page, Node *node, size_t depth)
 
 static void gather(struct page *page, Node *node, const struct tag *tag, size_t ground);
 
+static void add_break(struct buffer *pieces, int gathers)
+{
+    if (gathers || pieces->length) /* before the text of one element it would only count for MOST_TEXT */
+        add(pieces, "", 1);
+}
+
 /* The pass: pieces of visible text, with a break around each block. Fields are gathered in the outer pass only; an
  * inner one, for the text of one element, starts above the parents of the outer. */
 static int pass(struct page *page, Node *root, struct buffer *pieces, int gathers, size_t ground)
@@ -297,7 +308,7 @@ static int pass(struct page *page, Node *root, struct buffer *pieces, int gather
             }
         } else {
             if (tag->role == BLOCK || tag->role == HEADING)
-                add(pieces, "", 1);
+                add_break(pieces, gathers);
             else if (tag->role == CELL)
                 add(pieces, " ", 1);
             if (gathers && tag->role > CELL)
@@ -321,7 +332,7 @@ static int pass(struct page *page, Node *root, struct buffer *pieces, int gather
             if (hiding > depth)
                 hiding = 0;
             if (tag_of(page, node)->breaking)
-                add(pieces, "", 1);
+                add_break(pieces, gathers);
         }
         if (following == NULL)
             return !pieces->broken;
@@ -335,7 +346,11 @@ static void add_visible(struct page *page, Node *node, struct buffer *to, size_t
     page->piece.length = 0;
     if (!pass(page, node, &page->piece, 0, ground))
         to->broken = 1;
-    add_words(to, page->piece.data, page->piece.length);
+    size_t length = page->piece.length;
+    if (length > MOST_TEXT)
+        for (length = MOST_TEXT; length && (page->piece.data[length] & 0xc0) == 0x80;)
+            length--; /* no part of a character */
+    add_words(to, page->piece.data, length);
 }
 
 /* The alternative text of the first picture inside an element. */

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combine.page import native
-from combine.page.html import Document, Reference, is_native, read, read_in_c, read_in_python
+from combine.page.html import MOST_TEXT, Document, Reference, is_native, read, read_in_c, read_in_python
 from combine.page.native.build import compiled
 from combine.page.nesting import bounded
 from tests.conformance import CONFORMANCE, needs_conformance
@@ -199,6 +199,49 @@ def test_an_accelerator_that_does_not_fit_is_left(monkeypatch: pytest.MonkeyPatc
     monkeypatch.undo()
     monkeypatch.setattr(native, "FUNCTIONS", ("lxb_of_another_version",))
     assert native.reader({}) is None
+
+
+@needs_accelerator
+def test_an_accelerator_of_another_source_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = tmp_path / "reader.c"
+    source.write_bytes(native.SOURCE.read_bytes() + b"\n")
+    monkeypatch.setattr(native, "SOURCE", source)
+    assert native.reader({}) is None
+    assert compiled(source, tmp_path / "reader.so")
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "reader.so")
+    assert native.reader({}) is not None
+
+
+@pytest.mark.parametrize("content", [b"", b"no library\n", b"\x7fELF" + bytes(60)])
+def test_what_is_no_library_is_left(content: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    library = tmp_path / "reader.so"
+    library.write_bytes(content)
+    monkeypatch.setattr(native, "LIBRARY", library)
+    assert native.reader({}) is None
+
+
+LONG = [
+    ("y" * 70_000, "y" * MOST_TEXT),
+    ("y " * 40_000, ("y " * (MOST_TEXT // 2)).strip()),
+    ("xy" + "€" * 30_000, "xy" + "€" * 21_844),  # 65,534 bytes, and half of one more
+    ("x" + "<b>\U0001f600</b>" * 17_000, "x" + "\U0001f600" * 16_383),
+    ("<b>x</b>" + " " * 70_000 + "late", "x"),
+    ("<p></p>" * 100 + "<b>y</b>" * 70_000, "y" * MOST_TEXT),
+    ("<div>x</div>" * 40_000, ("x " * (MOST_TEXT // 3 + 1)).strip()),
+]
+
+
+@pytest.mark.parametrize(("inside", "text"), LONG)
+def test_of_a_very_long_text_a_heading_has_the_beginning(inside: str, text: str) -> None:
+    assert [(1, text)] == read_text(f"<h1>{inside}</h1>").headings
+    assert [Reference("a", "x", "", text)] == read_text(f"<a href=x>{inside}</a>").references
+
+
+def test_headings_inside_headings_take_little_memory() -> None:
+    found = read_text("<h1><div>" * 200 + "y" * 1_000_000)
+    assert 200 == len(found.headings)
+    assert 200 * MOST_TEXT == sum(len(text) for _, text in found.headings)
+    assert 1_000_000 == len(found.text)
 
 
 def test_without_a_compiler_nothing_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
