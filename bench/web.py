@@ -105,6 +105,7 @@ class Server:
         return {
             "reachable": self.web.pages,
             "requests": sum(entry.requests for entry in self.manners),
+            "most_requests_host": max(entry.requests for entry in self.manners),
             "pages": counts.pages,
             "different_pages": len(counts.served),
             "statuses": {str(status): count for status, count in sorted(counts.statuses.items())},
