@@ -233,9 +233,12 @@ class Protocol(ResponseHandler):
             self._feed(data)
 
     def _feed(self, data: bytes) -> None:
-        """Let the parser read; where it cannot go on, aiohttp leaves the body's reader waiting for its time-out."""
+        """Let the parser read; where it cannot go on, aiohttp leaves the body's reader waiting for its time-out.
+
+        A body that was whole before stays so, whatever comes behind it.
+        """
         super().data_received(data)
-        if self.exception() is not None and self._payload is not None:
+        if self.exception() is not None and self._payload is not None and not self._payload.is_eof():
             self._payload.set_exception(ClientPayloadError("what follows is no HTTP"))
 
     def _taken(self, received: bytes, rest: bytes) -> tuple[bytes, bytes]:

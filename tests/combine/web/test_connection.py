@@ -82,6 +82,31 @@ def test_garbage_among_chunks_ends_the_body_at_once_and_what_came_before_is_ther
     assert b"hello" == asyncio.run(read())
 
 
+@pytest.mark.parametrize(
+    "packets",
+    [
+        [b"Content-Length: 5\r\n\r\nhelloJUNK"],
+        [b"Content-Length: 5\r\n\r\n", b"helloJUNK"],
+        [b"Content-Length: 5\r\n\r\nhe", b"lloJUNK"],
+        [b"Content-Length: 5\r\n\r\nhe", b"llo", b"JUNK"],
+        [b"Content-Length: 5\r\n\r\n", b"helloHTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nun"],
+        [b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nJUNK"],
+        [b"Transfer-Encoding: chunked\r\n\r\n", b"5\r\nhello\r\n0\r\n\r\nJUNK"],
+    ],
+)
+def test_a_body_is_whole_whatever_follows_it_and_in_whichever_packet(packets: list[bytes]) -> None:
+    async def read() -> tuple[bytes, bool]:
+        protocol, _ = asked()
+        protocol.data_received(b"HTTP/1.1 200 OK\r\n")
+        for packet in packets:
+            protocol.data_received(packet)
+        _, body = await protocol.read()
+        protocol.connection_lost(None)
+        return await body.read(), protocol.should_close
+
+    assert (b"hello", True) == asyncio.run(read())
+
+
 @pytest.mark.parametrize(("late", "is_kept"), [(b"", True), (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", False)])
 def test_what_comes_unasked_is_no_answer_to_the_next_request(late: bytes, is_kept: bool) -> None:
     async def read() -> bool:
