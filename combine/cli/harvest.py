@@ -224,6 +224,7 @@ def _followed(
         if time.monotonic() - looked > _REVIVE_S:
             looked = time.monotonic()
             started.revive(progress.live.say)
+            started.tell_waits(progress.live.say)
 
     try:
         return run.follow(client, bounds, seen)

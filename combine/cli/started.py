@@ -23,6 +23,9 @@ from combine.keep.home import Home
 #: Looks at a unit of which a process is about to end, and seconds between two.
 _LOOKS, _LOOK_S = 40, 0.05
 
+#: Looks after which a wait is no passing one.
+_WAITS_LOOKS = 5
+
 #: Seconds in which a killed process is gone.
 _KILLED_S = 1.0
 
@@ -45,6 +48,7 @@ class Started:
         self.workers = workers
         self.units: list[str] = []
         self.needed: tuple[str, ...] = ()
+        self._waits, self._waits_seen = "", 0  # what was waited for at the last look, and at how many in a row
 
     def __enter__(self) -> Started:
         return self
@@ -104,6 +108,17 @@ class Started:
             return
         if unfit is not None:
             raise unfit
+
+    def tell_waits(self, say: Callable[[str], None]) -> None:
+        """Say once what holds a process up, where it has been so for `_WAITS_LOOKS` looks; else only `status` says it."""
+        try:
+            waits = units.held_up(self.home.path)
+        except RetryLater:
+            return
+        self._waits_seen = self._waits_seen + 1 if waits == self._waits else 1
+        self._waits = waits
+        if waits and self._waits_seen == _WAITS_LOOKS:
+            say(f"combine: {waits}")
 
     def stop(self) -> None:
         """Stop what was started, within ten seconds; a second Ctrl-C does not wait."""

@@ -190,6 +190,12 @@ def unfit(home: Path, unit: str) -> str:
     return next(said, "")
 
 
+def held_up(home: Path) -> str:
+    """What running children wait for that is no page, as a full disk; "" where all go on. Raises RetryLater."""
+    children = [child for status in read_status(home) for child in status["children"]]
+    return "; ".join(f"{child['name']} {child['note']}" for child in children if child["note"].startswith("waits: "))
+
+
 def _waiting(home: Path, unit: str) -> str:
     """What the children that are not ready say, or how they ended; "" where none says anything."""
     children = [child for status in read_status(home) if status["unit"] == unit for child in status["children"]]

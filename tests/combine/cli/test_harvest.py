@@ -357,6 +357,20 @@ def test_what_must_be_mended_ends_a_harvest_that_is_under_way(
     assert ["cabin"] == desk.stopped
 
 
+def test_what_holds_a_harvest_up_is_said_once_where_it_lasts(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def status(note: str) -> list[dict[str, object]]:
+        return [{"children": [{"name": "harvester-1", "note": note}, {"name": "parser-1", "note": "batch 7"}]}]
+
+    full = "waits: a harvest cannot be written: No space left on device"
+    said: list[str] = []
+    held = started.Started(home)
+    for note, looks in (("waits: briefly", 4), ("", 9), (full, 12), ("", 1), (full, 4)):
+        monkeypatch.setattr(units, "read_status", lambda _, note=note: status(note))
+        for _ in range(looks):
+            held.tell_waits(said.append)
+    assert [f"combine: harvester-1 {full}"] == said
+
+
 def test_a_question_to_a_daemon_that_meets_damage_waits_for_its_end(
     home: Home, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
