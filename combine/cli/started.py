@@ -110,7 +110,7 @@ class Started:
             raise unfit
 
     def tell_waits(self, say: Callable[[str], None]) -> None:
-        """Say once what holds a process up, where it has been so for `_WAITS_LOOKS` looks; else only `status` says it."""
+        """Say once what holds a process up, where it does for `_WAITS_LOOKS` looks; else only `status` says it."""
         try:
             waits = units.held_up(self.home.path)
         except RetryLater:
