@@ -1,6 +1,6 @@
 """compare: the same work by Combine and by its peers, in turns on one machine, and a table with ratios.
 
-    python -m bench.compare [--pages 4000] [--hosts 100] [--latency 0] [--runs 3] [--only NAME …]
+    python -m bench.compare [--pages 10000] [--hosts 100] [--latency 0] [--runs 3] [--only NAME …]
 
 Each peer has an environment of its own below $XDG_CACHE_HOME/combine-bench (else ~/.cache), made at the first run: a
 virtual environment, a Node package, or a package of the system, which is installed only where this runs as root. A
@@ -234,7 +234,7 @@ def _median(made: list[Run]) -> Run:
 def main() -> int:
     """Compare."""
     parser = argparse.ArgumentParser(description="The same work by Combine and by its peers.")
-    parser.add_argument("--pages", type=int, default=4_000)
+    parser.add_argument("--pages", type=int, default=10_000)
     parser.add_argument("--hosts", type=int, default=100)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer of the web")
     parser.add_argument("--runs", type=int, default=3)
