@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -189,13 +190,14 @@ def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started:
     """The part during which daemons run."""
     found = started.need(*(unit for unit in UNITS if unit != "harvester"))
     with peers.scheduler(home) as client:
-        before = _first_stat(client, bounds.wait_s)
+        revive = partial(started.revive, say)
+        before = peers.read_stat(run.insist(lambda: client.call("STAT"), bounds.wait_s, revive))
         if before.gate == "paused":
             raise RetryLater("the gate is paused: combine open opens it")
         # A forced round that was interrupted is taken up again, so that no page of it is asked twice.
         since = before.since if made.wish.since and before.since else made.wish.since
         wish = Wish(**{**_fields(made.wish), "since": since})
-        loaded = run.load(client, made.seeds, wish, bounds.wait_s, started.refuse_unfit)
+        loaded = run.load(client, made.seeds, wish, bounds.wait_s, revive)
         for url, reason in list(loaded.refused.items())[: verdict.SENTENCES]:
             say(f"combine: {url} was not taken: {reason}")
         # Only now: what an earlier run left must not go out at that run's delay, and beyond this one's limit.
@@ -237,10 +239,6 @@ def _await_empty(spool: Spool) -> None:
     deadline = time.monotonic() + _PUT_AWAY_S
     while not spool.is_empty() and time.monotonic() < deadline:
         time.sleep(run.LOOK_S / 4)
-
-
-def _first_stat(client: peers.Client, wait_s: float) -> Stat:
-    return peers.read_stat(run.insist(lambda: client.call("STAT"), wait_s))
 
 
 def _report(home: Home, end: End, before: Stat, stat: Stat | None, seen: verdict.Verdict) -> Report:

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from combine.cli import harvest, main, peers, plan, started, units
+from combine.cli import harvest, main, peers, plan, run, started, units
 from combine.cli.run import Bounds
 from combine.cli.seeds import Wish, parse
 from combine.cli.session import Session
 from combine.config import Harvest, Settings
 from combine.errors import RESTORE, RetryLater
 from combine.ipc.client import Client
-from combine.ipc.message import Message
+from combine.ipc.message import Message, message
 from combine.keep.home import Home, is_home
 from combine.schedule.clock import epoch_of
 from formats import wir
@@ -305,6 +305,23 @@ def test_a_unit_that_was_killed_is_started_again(home: Home, desk: Desk) -> None
         held.revive(said.append)
         assert ["cabin", "hdb", "hdb"] == [unit for unit, _, _ in desk.started]
     assert ["combine: the keepalive of hdb is gone; starting it again"] == said
+
+
+def test_a_unit_that_is_killed_before_the_seeds_are_taken_is_started_again(
+    combine: Run, ready: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(_: object) -> Message:
+        if len(ready.started) > 2:
+            return ok(text="1 new=1")
+        ready.home.status_file("hdb").touch()
+        ready.alive.pop("hdb", None)
+        return message("RETRY", text="idbd does not answer")
+
+    monkeypatch.setattr(run, "LOOK_LATER_S", 0.0)
+    ready.scheduler["ADD"] = add
+    said = combine("harvest", A, *LOCAL).stderr
+    assert "combine: the keepalive of hdb is gone; starting it again" in said
+    assert ["cabin", "hdb", "hdb", "harvester"] == [unit for unit, _, _ in ready.started]
 
 
 def test_a_unit_that_ran_before_and_stops_is_replaced(home: Home, desk: Desk) -> None:
