@@ -85,7 +85,7 @@ class Started:
 
         A keepalive that is told to stop takes its status file away, one that is killed leaves it.
         """
-        self.refuse_unfit()
+        self._refuse_unfit()
         try:
             alive = units.running(self.home.path)
         except RetryLater:
@@ -100,7 +100,7 @@ class Started:
                 raise RetryLater(f"{unit} was stopped from outside; the same command goes on from here")
             self._start([unit])
 
-    def refuse_unfit(self) -> None:
+    def _refuse_unfit(self) -> None:
         """Raise CombineError where a process of what was started met what the operator must mend."""
         try:
             unfit = self._unfit(self.units, is_late=True)
