@@ -127,11 +127,10 @@ def _joined_plainly(base: str, href: str) -> str:
         return href if plain_site(href, whole[1], whole[2]) else ""
     if not _PLAIN_PATH.fullmatch(href) or "/." in href:
         return ""
-    parts = _PARTS.match(base)
-    if parts is None:
+    directory = _directory(base)
+    if not directory:
         return ""
-    directory = "" if href[0] == "/" else parts[3].rpartition("/")[0] + "/"
-    return f"{parts[1]}://{parts[2]}{directory}{href}"
+    return (directory[: directory.index("/", 8)] if href[0] == "/" else directory) + href
 
 
 def of_bytes(value: bytes) -> str:

@@ -76,6 +76,7 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
     found = document or Document()
     if harvest.job.get("REQUISITES"):
         found.references += _of_styles(decoded.body, sniffed, charset)
+    fetched = _epoch(harvest.fetched)
     tags = harvest.all("x-robots-tag")
     title = found.title or ""
     declared = _declared_language(harvest, found)
@@ -95,13 +96,13 @@ def extract(harvest: Harvest, url: str, limits: Limits, agent: str = "") -> Page
         words=words,
         text_digest=text_digest,
         canonical=canonical,
-        robots=robots(found.metas, tags, agent, _epoch(harvest.fetched)) if found.metas or tags else SILENT,
+        robots=robots(found.metas, tags, agent, fetched) if found.metas or tags else SILENT,
         rights=rights(harvest, found.metas),
         language=language.judged(found.text, declared),
         language_declared=declared,
         published=_published(found.metas),
-        modified=http_date(harvest.field("last-modified"), _epoch(harvest.fetched)),
-        expires=http_date(harvest.field("expires"), _epoch(harvest.fetched)),
+        modified=http_date(harvest.field("last-modified"), fetched),
+        expires=http_date(harvest.field("expires"), fetched),
         truncated=harvest.truncated or decoded.truncated,
     )
 

@@ -243,22 +243,16 @@ class Board:
     def set_state(self, row: Row, state: int, **columns: object) -> None:
         """Move a row to a state, and set columns with it."""
         self.rows.set_state(row.seq, state, columns)
+        self.moved(row, state)
+
+    def moved(self, row: Row, state: int) -> None:
+        """A row was moved to a state, and is counted there now."""
         counts = self.counts_of(row)
         counts[row.state] -= 1
         counts[state] += 1
         self._count_errand(row.kind, row.state, row.site, -1)
         self._count_errand(row.kind, state, row.site, 1)
         row.state = state
-
-    def move_many(self, rows: list[Row], state: int) -> None:
-        """Rows of one site were moved to a state."""
-        for row in rows:
-            counts = self.counts_of(row)
-            counts[row.state] -= 1
-            counts[state] += 1
-            self._count_errand(row.kind, row.state, row.site, -1)
-            self._count_errand(row.kind, state, row.site, 1)
-            row.state = state
 
     def _count_errand(self, kind: str, state: int, site: int, change: int) -> None:
         if kind == "robots" and state == QUEUED:

@@ -286,7 +286,8 @@ class Leases(Board):
                 pages[row.seed] += 1
             lines.append(f'{row.line}{self._facts(row, scopes)}{end} FETCH="{fetch}"{place}')
         self.rows.lease(changes)
-        self.move_many(rows, LEASED)
+        for row in rows:
+            self.moved(row, LEASED)
         for seed, count in pages.items():
             self.seeds.spend(self.seeds.get(seed), count)
         return lines
