@@ -33,7 +33,7 @@ from combine.urls import record_id
 from combine.web.addresses import Allowed
 from combine.web.fetch import Fetched, Fetcher
 from combine.web.gate import Permission, RobotsKeeper
-from combine.web.lease import Lease, Spacing, Tools, Worker, leases_of
+from combine.web.lease import Lease, Spacing, Tools, Unasked, Worker, leases_of
 from combine.web.listing import Announcements
 from combine.web.robots import RobotsStore
 from formats import jcf
@@ -222,18 +222,11 @@ class Harvester:
         line = _line(job, permission, OUTCOME="denied", REASON="robots.txt", ASKED=requests or None)
         await self._outbox.put(line, harvest, None)
 
-    def unasked(
-        self,
-        job: Job,
-        reason: str = "",
-        after_s: float = 0.0,
-        fault: str = "",
-        permission: Permission | None = None,
-        requests: int = 0,
-    ) -> None:
+    def unasked(self, job: Job, why: Unasked) -> None:
         """A job is handed back."""
-        after, asked = f"{after_s:.0f}" if after_s else None, requests or None
-        self._outbox.tell(_line(job, permission, REASON=reason or None, AFTER=after, DETAIL=fault or None, ASKED=asked))
+        after, asked = f"{why.after_s:.0f}" if why.after_s else None, why.requests or None
+        reason, fault = why.reason or None, why.fault or None
+        self._outbox.tell(_line(job, why.permission, REASON=reason, AFTER=after, DETAIL=fault, ASKED=asked))
 
     def answered(self, job: Job, is_kept: bool, requests: int) -> None:
         """A robots job is done."""

@@ -34,7 +34,7 @@ from combine.status import running
 from combine.web.addresses import Allowed, Refused
 from combine.web.fetch import Fetched, Fetcher
 from combine.web.gate import Permission, RobotsKeeper
-from combine.web.lease import SITE_FAILURES, Lease, Spacing, Tools, Worker
+from combine.web.lease import SITE_FAILURES, Lease, Spacing, Tools, Unasked, Worker
 from combine.web.robots import Copy, RobotsStore
 from formats import jcf, wir
 from formats.jcf import Job
@@ -73,19 +73,11 @@ class Attempt:
         self.permission = permission
         self.facts.append(("robots", f"robots.txt forbids {job.url} to {self.agent}"))
 
-    def unasked(
-        self,
-        job: Job,
-        reason: str = "",
-        after_s: float = 0.0,
-        fault: str = "",
-        permission: Permission | None = None,
-        requests: int = 0,
-    ) -> None:
+    def unasked(self, job: Job, why: Unasked) -> None:
         """The page was not asked for."""
-        if reason:
+        if why.reason:
             self.code = EXIT_TRY_LATER
-            self.facts.append(("robots", f"{reason}; again in {after_s:.0f} s"))
+            self.facts.append(("robots", f"{why.reason}; again in {why.after_s:.0f} s"))
 
     def answered(self, job: Job, is_kept: bool, requests: int) -> None:
         """A robots job is done; `try` has none."""

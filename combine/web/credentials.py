@@ -15,9 +15,6 @@ from urllib.parse import urlsplit
 from combine.config import Settings
 from combine.urls import host_of
 
-#: Names of request fields that are sent and not kept.
-SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
-
 
 class CookieFault(Exception):
     """A file of cookies cannot be used; the text says which and why."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from combine.config import Settings
 from combine.urls import extension_of, host_of, network_of
@@ -37,6 +37,20 @@ REFUSALS = frozenset({401, 403, 451})
 ADDRESSES = 10_000
 
 
+class Unasked(NamedTuple):
+    """Why a job is handed back without its request, where there is a reason.
+
+    `after_s`: for how long its site is to rest, by which kind of `fault`; `permission`: what robots.txt says;
+    `requests` were made for other things, such as robots.txt.
+    """
+
+    reason: str = ""
+    after_s: float = 0.0
+    fault: str = ""
+    permission: Permission | None = None
+    requests: int = 0
+
+
 class Reports(Protocol):
     """Who is told what came of each job."""
 
@@ -48,19 +62,8 @@ class Reports(Protocol):
         """A job may not be asked for; to know it, so many requests were made."""
         ...
 
-    def unasked(
-        self,
-        job: Job,
-        reason: str = "",
-        after_s: float = 0.0,
-        fault: str = "",
-        permission: Permission | None = None,
-        requests: int = 0,
-    ) -> None:
-        """A job is handed back: why, for how long its site is to rest, by which kind of fault, what robots.txt says.
-
-        `requests` were made for other things, such as robots.txt.
-        """
+    def unasked(self, job: Job, why: Unasked) -> None:
+        """A job is handed back."""
         ...
 
     def answered(self, job: Job, is_kept: bool, requests: int) -> None:
@@ -189,7 +192,7 @@ class Worker:
                     break
         finally:
             for job in jobs:
-                reports.unasked(job)
+                reports.unasked(job, Unasked())
             reports.ended(self._lease)
 
     def _is_over(self) -> bool:
@@ -206,17 +209,18 @@ class Worker:
         permission = await self._tools.keeper.permission(job, address, self._ask)
         if not self._heed(permission):
             reason = "robots.txt asks for a longer delay"
-            reports.unasked(job, reason, permission=permission, requests=self._unreported())
+            reports.unasked(job, Unasked(reason, permission=permission, requests=self._unreported()))
             return False
         if permission.redirect is not None:
             url, hops = permission.redirect
             await reports.errand(url, origin_of(job.url), hops)
-            reports.unasked(job, requests=self._unreported())
+            reports.unasked(job, Unasked(requests=self._unreported()))
             return False
         if permission.closed:
             reason = f"robots.txt cannot be read ({permission.reason})"
             reason += f": {permission.detail}" if permission.detail else ""
-            reports.unasked(job, reason, permission.retry_s, permission.reason, requests=self._unreported())
+            why = Unasked(reason, permission.retry_s, permission.reason, requests=self._unreported())
+            reports.unasked(job, why)
             return False
         if permission.sitemaps and job.kind == "page":
             await reports.sitemaps(job, permission)
@@ -227,7 +231,7 @@ class Worker:
         permission = await self._tools.keeper.with_policies(job, permission, address, self._ask)
         if self._asked > asked and self._is_over():
             # Those files are kept: the next lease begins with the page.
-            reports.unasked(job, requests=self._unreported())
+            reports.unasked(job, Unasked(requests=self._unreported()))
             return False
         fetched = await self._look_first(job, address, permission)
         if fetched is None:

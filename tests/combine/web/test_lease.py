@@ -11,7 +11,7 @@ from combine.config import Politeness, Scheduler, Settings, SiteRule
 from combine.web.addresses import Allowed
 from combine.web.fetch import Fetched
 from combine.web.gate import Permission
-from combine.web.lease import Lease, Spacing, Tools, Worker, leases_of
+from combine.web.lease import Lease, Spacing, Tools, Unasked, Worker, leases_of
 from formats import jcf
 from formats.jcf import Job
 
@@ -50,17 +50,9 @@ class Site:
         self.counted += fetched.requests
         self.told.append((job.fetch, "ok", permission.crawl_delay or 0.0))
 
-    def unasked(
-        self,
-        job: Job,
-        reason: str = "",
-        after_s: float = 0.0,
-        fault: str = "",
-        permission: Permission | None = None,
-        requests: int = 0,
-    ) -> None:
-        self.counted += requests
-        self.told.append((job.fetch, "", (permission and permission.crawl_delay) or 0.0))
+    def unasked(self, job: Job, why: Unasked) -> None:
+        self.counted += why.requests
+        self.told.append((job.fetch, "", (why.permission and why.permission.crawl_delay) or 0.0))
 
     def ended(self, lease: Lease) -> None:
         self.told.append((0, "END", 0.0))
