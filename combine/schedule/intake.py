@@ -355,10 +355,11 @@ def _covers(scopes: str, scope: int, left: float) -> bool:
 def has_changed(visit: Job, changed: str, now: float, least_s: float) -> bool:
     """Whether a page changed after its last visit, as a sitemap says; none is asked again sooner than `least_s` for it.
 
-    A time in the future says nothing.
+    The second it tells is a whole one: a page that was visited within it may have changed after that. A time in the
+    future says nothing.
     """
     last = epoch_of(visit.get("LAST"))
-    return last < epoch_of(changed) <= now and last + least_s <= now
+    return int(last) <= epoch_of(changed) <= now and last + least_s <= now
 
 
 def is_due(visit: Job, since: str, now: float) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from combine.schedule.clock import utc_text
+from combine.schedule.clock import epoch_of, utc_text
+from combine.schedule.intake import has_changed
 from combine.schedule.offered import question
 from formats import jcf
 from formats.jcf import Job
@@ -120,6 +121,21 @@ def test_a_page_that_changed_is_asked_again(world: World, visited_s: float, chan
     world.clock.shift = NOON - world.clock.now
     line = jcf.job(URL=SEED, SEED=SEED, DEPTH=1, CHANGED=utc_text(NOON + changed_s))
     assert int(is_new) == world.add(line).new
+
+
+@pytest.mark.parametrize(
+    ("last", "changed", "is_due"),
+    [
+        ("2026-01-05T10:00:00.400Z", "2026-01-05T10:00:01Z", True),
+        ("2026-01-05T10:00:00.400Z", "2026-01-05T10:00:00Z", True),  # in the second of the visit, and perhaps after it
+        ("2026-01-05T10:00:00.400Z", "2026-01-05T09:59:59Z", False),
+        ("2026-01-05T10:00:00Z", "2026-01-05T09:59:59Z", False),
+        ("", "2026-01-05T10:00:00Z", True),  # nobody knows when it was
+    ],
+)
+def test_a_change_in_the_second_of_the_visit_counts(last: str, changed: str, is_due: bool) -> None:
+    now = epoch_of("2026-01-07T00:00:00Z")
+    assert is_due == has_changed(jcf.job(URL=SEED, LAST=last or None), changed, now, DAY_S)
 
 
 def test_a_spent_budget_holds_sitemaps_back_and_they_take_nothing_of_it(world: World) -> None:
