@@ -11,19 +11,13 @@ import re
 from datetime import UTC, datetime
 
 from combine.http_dates import http_date
+from combine.zones import ZONES
 
 _ISO = re.compile(
     r"(\d{4})-?(\d\d)(?:-?(\d\d)(?:[T ](\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d{1,9})?)?"
     r"\s*([A-Z]{1,4}\b|[+-]\d\d:?(?:\d\d)?)?)?)?",
     re.ASCII | re.IGNORECASE,
 )
-
-#: Hours that zones with a name are ahead of UTC: those of RFC 822 (5.1), and Europe's. All others count as UTC.
-ZONES = {
-    **{"Z": 0, "UT": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "CEST": 2, "MET": 1, "MEST": 2},
-    **{"EET": 2, "EEST": 3, "MSK": 3, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6},
-    **{"PST": -8, "PDT": -7},
-}
 
 
 def page_date(value: str) -> int | None:

@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 from email.utils import parsedate_tz
 
-from combine.page.dates import ZONES, page_date
+from combine.page.dates import page_date
+from combine.zones import numbered
 
 #: Directives whose value follows a colon; a word with a colon that is none of them names an agent.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
@@ -21,7 +22,6 @@ _AGENT = re.compile(r"\s*([A-Za-z][\w.-]*)\s*:\s*(.*)", re.DOTALL | re.ASCII)
 _COMMA = re.compile(
     r"(?<!Mon)(?<!Tue)(?<!Wed)(?<!Thu)(?<!Fri)(?<!Sat)(?<!Sun)(?<!day),(?!\s*\d{4}\b)|;", re.IGNORECASE | re.ASCII
 )
-_ZONE = re.compile(rf"\b(?:{'|'.join(ZONES)})$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,7 @@ def _is_over(word: str, now: float) -> bool:
 
 def _loose_date(value: str) -> float | None:
     """Dates as the engines' own documentation writes them, `25 jun 2010 15:00:00 pst`, and as mail does."""
-    # The reader of mail knows America's zones only.
-    value = _ZONE.sub(lambda name: f"{ZONES[name[0].upper()]:+03}00", value)
+    value = numbered(value)  # the reader of mail knows America's zones only
     parts = parsedate_tz(value if ":" in value else f"{value} 00:00:00")
     if parts is None:
         return None

@@ -24,6 +24,7 @@ from lxml import etree
 
 from combine.entities import UNKNOWN, tamed, without_declarations
 from combine.urls import resolve
+from combine.zones import numbered
 
 #: Bytes of an unpacked sitemap that are read, and URLs that are taken: the limits of sitemaps.org.
 LIMIT_BYTES = 50 * 1024 * 1024
@@ -55,6 +56,7 @@ _SCHEME = re.compile("https?://", re.IGNORECASE)
 _DECLARATION = re.compile(r"\A\s*<\?xml.*?\?>", re.DOTALL)
 _IN_UTF8 = re.compile(rb"(?!<\?xml[^>]*encoding)|<\?xml[^>]*encoding\s*=\s*[\"']utf-?8", re.IGNORECASE)
 _YEAR_OR_MONTH = re.compile(r"[0-9]{4}(?:-[0-9]{2})?", re.ASCII)
+_BEFORE_OFFSET = re.compile(r"\s+(?=[+-][0-9:]+\Z)")
 #: Elements that hold one address each; where that may stand, and where its time, best first.
 _ENTRIES = frozenset({"url", "sitemap", "item", "entry"})
 _KINDS = ("loc", "alternate", "link", "guid", "other")
@@ -93,7 +95,9 @@ def moment(time: str) -> int | None:
     if _YEAR_OR_MONTH.fullmatch(time):
         time = (time + "-01-01")[:10]
     try:
-        parsed = datetime.fromisoformat(time) if time[:4].isdigit() else parsedate_to_datetime(time)
+        time = numbered(time)
+        is_iso = time[:4].isdigit()
+        parsed = datetime.fromisoformat(_BEFORE_OFFSET.sub("", time)) if is_iso else parsedate_to_datetime(time)
         if parsed.tzinfo is None:
             parsed = parsed.replace(tzinfo=UTC)
         return timegm(parsed.utctimetuple())
