@@ -7,10 +7,16 @@ import resource
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import uvloop
-
 from combine.channel import Channel
 from combine.ipc.server import Server
+
+_new_loop: Callable[[], asyncio.AbstractEventLoop]
+try:
+    import uvloop
+except ImportError:  # it is not built for every platform; on asyncio a fetch costs a quarter more
+    _new_loop = asyncio.new_event_loop
+else:
+    _new_loop = uvloop.new_event_loop
 
 #: Files that a process may have open at most, where the system lets it: a server's connections, and some.
 FILES = 8_192
@@ -37,7 +43,8 @@ def run_child(work: Callable[[], Coroutine[Any, Any, None]], channel: Channel, s
         loop.add_reader(channel.fileno(), on_channel)
         await work()
 
-    uvloop.run(watched())
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        runner.run(watched())
 
 
 def _open_files() -> None:

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import resource
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from combine.channel import Channel
+from combine.ipc import loop
 from combine.ipc.loop import run, run_child
 from combine.ipc.server import Server
 from tests.combine.ipc.desk import Desk
@@ -52,6 +56,25 @@ def test_a_server_runs_until_its_keepalive_is_gone(ends: tuple[socket.socket, Ch
     desk.recover, desk.start = recover, start  # type: ignore[method-assign]
     run(Server(desk, tmp_path / "idbd.sock"), channel)
     assert "stop" == desk.log[-1]
+
+
+def test_asyncio_serves_where_uvloop_is_absent(
+    ends: tuple[socket.socket, Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[asyncio.AbstractEventLoop] = []
+
+    async def work() -> None:
+        seen.append(asyncio.get_running_loop())
+
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "uvloop", None)
+        importlib.reload(loop)
+    try:
+        loop.run_child(work, ends[1], lambda: None)
+    finally:
+        importlib.reload(loop)
+    loop.run_child(work, ends[1], lambda: None)
+    assert [False, True] == [isinstance(one, uvloop.Loop) for one in seen]
 
 
 def test_the_soft_limit_of_open_files_is_raised(

@@ -11,7 +11,6 @@ uvloop speaks to the kernel by itself, so it is hidden here, and daemons run on 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import socket
@@ -70,4 +69,4 @@ if PLACE:
     _real = socket.getaddrinfo
     socket.getaddrinfo = getaddrinfo
     socket.socket = Socket  # type: ignore[misc]
-    sys.modules["uvloop"] = asyncio  # its `run` is what is used of it
+    sys.modules["uvloop"] = None  # type: ignore[assignment]  # as if it were not installed
