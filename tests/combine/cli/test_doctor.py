@@ -7,6 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +61,18 @@ def test_a_slip_in_the_settings_and_no_home(combine: Run, home: Home) -> None:
 
 
 @pytest.mark.usefixtures("well")
+def test_no_home_yet_is_a_hint_and_another_place_a_fault(combine: Run, tmp_path: Path) -> None:
+    result = combine("--home", str(tmp_path / "none"), "doctor", "--json")
+    assert ("warn", 1) == (_levels(result)["home"], result.exit_code)
+    assert f"combine init {tmp_path / 'none'}" in result.stdout
+    assert f"the defaults: no {tmp_path / 'none' / 'combine.toml'}" in result.stdout
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").touch()
+    result = combine("--home", str(tmp_path / "full"), "doctor", "--json")
+    assert ("fail", 78) == (_levels(result)["home"], result.exit_code)
+
+
 def test_batches_that_nobody_parses(combine: Run, home: Home) -> None:
     (home.spool_new / "x.hrf").write_bytes(b"")
     assert "warn" == _levels(combine("doctor", "--json"))["spool"]
@@ -122,10 +135,12 @@ def test_versions(version: str, bounds: str, fits: bool) -> None:
 def test_libraries_that_are_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
     meta = importlib.metadata
     monkeypatch.setattr(
-        meta, "requires", lambda _: ["click>=99", "no-such-thing-here>=1", "pytest>=99; extra == 'dev'"]
+        meta,
+        "requires",
+        lambda _: ["click>=99", "no-such-thing-here>=1", "nor-this>=1; os_name == 'x'", "pytest>=99; extra == 'dev'"],
     )
     found = list(doctor._libraries())
-    assert ["warn", "fail", "ok"] == [line.level for line in found]
+    assert ["warn", "fail", "ok", "ok"] == [line.level for line in found]
 
     def absent(_: str) -> list[str]:
         raise meta.PackageNotFoundError
