@@ -27,7 +27,7 @@ from combine.page.mime import is_nosniff, is_read
 from combine.page.references import in_encoding, link_header, refresh, urls_in
 from combine.page.rights import rights
 from combine.page.sniff import Sniffed, sniff
-from combine.urls import of_bytes, targets_of
+from combine.urls import of_bytes, resolve, targets_of
 from formats.hrf import Harvest
 from formats.wir import Link
 
@@ -156,9 +156,7 @@ def _as_utf8(body: bytes, encoding: str, skip: int) -> bytes:
 def _links(harvest: Harvest, url: str, document: Document, charset: str, limit: int) -> tuple[tuple[Link, ...], str]:
     """The links of header and page in this order, and the canonical URL."""
     found: dict[tuple[str, str], Link] = {}
-    base = url
-    if document.base is not None:
-        base = targets_of(url, [document.base.strip()])[0] or url
+    base = url if document.base is None else _base(url, document.base)
     _resolve(_of_header(harvest, url), url, found, limit)
     of_page = len(found)
     refreshes = (refresh(content) for name, content in document.equivalents if name == "refresh")
@@ -166,12 +164,20 @@ def _links(harvest: Harvest, url: str, document: Document, charset: str, limit: 
     references = document.references
     if charset not in ("", "UTF-8"):
         references = [reference._replace(href=in_encoding(reference.href, charset)) for reference in references]
+    if (page := base.partition("#")[0]) != url:  # `#x` is a place in that page, not in this one
+        references = [link._replace(href=page) if link.href[:1] == "#" else link for link in references]
     _resolve(references, base, found, limit)
     links = tuple(found.values())
     # What the page itself says of its canonical URL goes before what its header says.
     canonical = [place for place, link in enumerate(links) if link.kind == "link" and "canonical" in link.rel.split()]
     first = min(canonical, key=lambda place: place < of_page, default=None)
     return links, "" if first is None else links[first].url
+
+
+def _base(url: str, written: str) -> str:
+    """The URL that references are resolved against (HTML 4.2.3): what a base element says, if it may say that."""
+    base = resolve(url, written)
+    return url if base is None or base.startswith(("data:", "javascript:")) else base
 
 
 def _resolve(references: list[Reference], base: str, found: dict[tuple[str, str], Link], limit: int) -> None:

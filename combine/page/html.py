@@ -176,6 +176,7 @@ class _Pass:
     def __init__(self, document: Document | None, hidden: frozenset[int] = frozenset()) -> None:
         self.document = document
         self._hidden = hidden  # ids of elements that their page hides
+        self.has_place = False  # whether an anchor that leads to a place in the page was met
 
     def over(self, root: LexborNode) -> list[str]:  # noqa: C901 – one loop, for what each of its turns costs
         """Go over the nodes in document order and answer the visible pieces of text, with a break around each block."""
@@ -290,14 +291,17 @@ def _anchor(going: _Pass, node: LexborNode) -> str:
     if document is None:
         return ""
     attributes = node.attributes
-    href = attributes.get("href" if "href" in attributes else "xlink:href", "#")
+    name = "href" if "href" in attributes else "xlink:href"
     # An attribute without a value is empty, and leads to the page itself.
-    href = href or ""
-    if not href.startswith("#"):
-        text = visible_text(node)
-        if not text and (picture := node.css_first("img[alt]")) is not None:
-            text = " ".join((picture.attributes.get("alt") or "").split())
-        document.references.append(Reference("a", href, attributes.get("rel") or "", text))
+    href = attributes.get(name) or ""
+    if name not in attributes or (href.startswith("#") and going.has_place):
+        return ""
+    # Of those that lead to places in one page the first does: a base element may make another page of it.
+    going.has_place = going.has_place or href.startswith("#")
+    text = visible_text(node)
+    if not text and (picture := node.css_first("img[alt]")) is not None:
+        text = " ".join((picture.attributes.get("alt") or "").split())
+    document.references.append(Reference("a", href, attributes.get("rel") or "", text))
     return ""
 
 

@@ -66,7 +66,7 @@ struct page {
     const struct tag *tags;
     struct buffer pieces, text, bare, metas, equivalents, headings, references, piece, line;
     struct buffer title, base, out;
-    int has_title, has_base;
+    int has_title, has_base, has_place;
     size_t counts[4]; /* metas, equivalents, headings, sets of references */
     size_t words, depth_room;
     Node **parents;
@@ -383,8 +383,9 @@ static void gather_anchor(struct page *page, Node *node, size_t ground)
     const unsigned char *href = ATTRIBUTE(node, "href", &length);
     if (href == NULL)
         href = ATTRIBUTE(node, "xlink:href", &length);
-    if (href == NULL || (length && *href == '#'))
+    if (href == NULL || (length && *href == '#' && page->has_place))
         return;
+    page->has_place |= length && *href == '#'; /* a base element may make another page of it */
     struct buffer *to = &page->references;
     add(to, "a", 2);
     add(to, href, length);
@@ -561,7 +562,7 @@ static void start(struct page *page)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         empty(all[i]);
     memset(page->counts, 0, sizeof page->counts);
-    page->has_title = page->has_base = 0;
+    page->has_title = page->has_base = page->has_place = 0;
     page->words = 0;
 }
 

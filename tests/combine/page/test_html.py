@@ -99,7 +99,8 @@ def test_metas_headings_language_base() -> None:
     [
         ("<a href=x rel='Next x'>J<b>ohn</b></a>", [Reference("a", "x", "Next x", "John")]),
         ("<a href=x><div>A</div><p>B</p></a>", [Reference("a", "x", "", "A B")]),
-        ("<a name=x>t</a><a href=#y>t</a>", []),
+        ("<a name=x>t</a><a>u</a>", []),
+        ("<a href=#y>t</a><a href=#z>u</a><area href=#>", [Reference("a", "#y", "", "t"), Reference("area", "#")]),
         ("<a href=x><img src=i alt=' I  j '></a>", [Reference("a", "x", "", "I j"), Reference("img", "i", "", "I j")]),
         ("<img src=i srcset='a 1x, b 2x'>", [Reference("img", name) for name in "iab"]),
         ("<map><area href=x alt=T></map>", [Reference("area", "x", "", "T")]),
