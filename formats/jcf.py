@@ -46,6 +46,7 @@ PARAMETERS: dict[str, str] = {
     "MAXDEPTH": "how many hops from the seed links are followed",
     "INCLUDE": "regular expression that a URL must match",
     "EXCLUDE": "regular expression that a URL must not match",
+    "HOSTS": "in a lease, where hosts alone decide what is in scope: host:NAME or domain:NAME, with blanks between",
     "REQUISITES": "1: images, styles and scripts of the pages are taken, too; also in a lease",
     "LIMIT": "how many pages the seeds of a run may take together",
     "BUDGET": "name of the run's page budget",

@@ -294,10 +294,11 @@ class Leases(Board):
 
     def _facts(self, row: Row, scopes: str) -> str:
         """What a hand-out says beside a row's line."""
-        requisites = ' REQUISITES="1"' if row.seed and self.seeds.get(row.seed).scope.has_requisites else ""
+        seed = self.seeds.get(row.seed) if row.seed else None
         return (
             (f' SCOPES="{scopes}"' if scopes else "")
-            + requisites
+            + (f' HOSTS="{seed.hosts}"' if seed and seed.hosts else "")
+            + (' REQUISITES="1"' if seed and seed.scope.has_requisites else "")
             + (f' KIND="{row.kind}"' if row.kind != "page" else "")
             + f' DEPTH="{row.depth}"'
             + (f' PRIO="{row.prio}"' if row.prio else "")

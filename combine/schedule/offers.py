@@ -4,7 +4,10 @@ A link that was acknowledged a moment ago, for the same seed, round and scope an
 the row or the visit that the scheduler answered for still stands. Relink jobs pass by this memory, since they exist to
 offer again, and so do redirects. Bounded, and forgotten after a while.
 
-Of forty links on a page some four are sent, so the others never become a line. A line is put together as text: what
+Nor is a link sent that the scheduler would not take: beyond the hops left, or on a host outside the scope. What a lease
+says of both is true of the scope whose number it bears, and a visit notes that its links were offered for that one.
+
+Of forty links on a page some two are sent, so the others never become a line. A line is put together as text: what
 all links of a page share is written once, and a normalised URL holds nothing that JCF would encode.
 """
 
@@ -14,7 +17,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
+from combine.schedule.scope import admits
 from combine.services import MESSAGE_LINES
+from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
 
@@ -47,11 +52,15 @@ class Offers:
         for job, targets in offered:
             round_ = (job.get("SEED"), job.get("SINCE"), _scope(job))
             sent, depth = self._sent[round_], job.number("DEPTH") + 1
-            line = _line_of(job)
+            line, leads_inside = _line_of(job), _inside(job)
             for url, way in targets.items():
                 if way:
                     others.append(line(url, way))
-                elif depth < sent.get(url, _FARTHEST) and depth < lines.get((round_, url), _NO_LINE)[0]:
+                elif (
+                    depth < sent.get(url, _FARTHEST)
+                    and depth < lines.get((round_, url), _NO_LINE)[0]
+                    and leads_inside(url)
+                ):
                     lines[round_, url] = (depth, line(url, way))
         self._send(others)
         self._send([line for _, line in lines.values()])
@@ -62,8 +71,8 @@ class Offers:
         """Offer links whatever was sent before."""
         lines: list[bytes] = []
         for job, targets in offered:
-            line = _line_of(job)
-            lines += [line(url, way) for url, way in targets.items()]
+            line, leads_inside = _line_of(job), _inside(job)
+            lines += [line(url, way) for url, way in targets.items() if way or leads_inside(url)]
         self._send(lines)
 
     def send_jobs(self, jobs: Iterable[Job]) -> None:
@@ -93,6 +102,14 @@ def _line_of(job: Job) -> Callable[[str, str], bytes]:
         "requisite": f'DEPTH="{depth}" REQUISITE="1"',
     }
     return lambda url, way: f'{jcf.VERSION} URL="{url}"{shared} {ways[way]}'.encode()
+
+
+def _inside(job: Job) -> Callable[[str], bool]:
+    """Tells whether a link of a job's page may be in scope, as far as its lease says."""
+    if job.get("SCOPES").endswith(":0"):
+        return lambda _: False
+    hosts = job.get("HOSTS")
+    return (lambda url: admits(hosts, site_of(url))) if hosts else lambda _: True
 
 
 def _scope(job: Job) -> str:

@@ -57,6 +57,11 @@ class Rule:
         return inside
 
 
+#: Characters that the hosts of a scope may take in each line of a lease.
+HOSTS_LENGTH = 200
+
+_NOT_PLAIN = re.compile(r'["%\t\r\n]')
+
 #: Admits no page; with it the images, styles and scripts of pages belong.
 REQUISITES = Rule("requisites", "")
 
@@ -83,6 +88,16 @@ class Scope:
         return not any(rule.kind == "under" or rule.include or rule.exclude for rule in self.rules)
 
     @property
+    def hosts(self) -> str:
+        """Its rules, `host:NAME` or `domain:NAME` with blanks between, where hosts alone decide; else "".
+
+        So is it where they are too many, or would have to be encoded in a job.
+        """
+        rules = [f"{rule.kind}:{rule.value}" for rule in self.rules if rule != REQUISITES]
+        text = " ".join(rules)
+        return text if self.is_by_host and len(text) <= HOSTS_LENGTH and not _NOT_PLAIN.search(text) else ""
+
+    @property
     def has_requisites(self) -> bool:
         """Whether what its pages are made of belongs, too."""
         return REQUISITES in self.rules
@@ -94,6 +109,13 @@ class Scope:
     def dump(self) -> str:
         """The canonical text."""
         return json.dumps([[rule.kind, rule.value, rule.include, rule.exclude] for rule in self.rules])
+
+
+@lru_cache(maxsize=16_384)
+def admits(hosts: str, site: str) -> bool:
+    """Whether the rules that `Scope.hosts` gives admit the URLs of a site."""
+    rules = (rule.partition(":") for rule in hosts.split(" "))
+    return Scope(tuple(Rule(kind, name) for kind, _, name in rules)).admits_site(site)
 
 
 def load(text: str) -> Scope:

@@ -33,6 +33,7 @@ class Seed:
     tag: str
     delay: str
     budget: str
+    hosts: str  # by which alone its scope goes, as a job says it
 
     def left(self, depth: int) -> float:
         """The hops left at a depth."""
@@ -163,7 +164,8 @@ class Seeds:
         if row is None:
             return None
         number, url, scope_id, text, maxdepth, tag, delay, budget = row
-        seed = Seed(number, url, scope_id, scopes.load(text), maxdepth, tag, delay, budget)
+        scope = scopes.load(text)
+        seed = Seed(number, url, scope_id, scope, maxdepth, tag, delay, budget, scope.hosts)
         if len(self._by_id) > CACHE:
             self._by_id.clear()
             self._by_url.clear()

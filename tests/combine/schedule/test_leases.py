@@ -46,6 +46,7 @@ def test_a_job_is_handed_out_with_all_that_its_harvester_must_know(world: World)
         "URL": "http://a.example/",
         "SEED": "http://a.example/",
         "SCOPES": "1:*",
+        "HOSTS": "host:a.example",
         "DEPTH": "0",
         "LEASE": "1",
         "FETCH": "2",

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from combine.errors import Rejected
-from combine.schedule.scope import REQUISITES, Rule, Scope, load, seed_rule
+from combine.schedule.scope import HOSTS_LENGTH, REQUISITES, Rule, Scope, admits, load, seed_rule
+from combine.urls import site_of
 
 #: scope, seed, include, exclude: a URL that belongs, and one that does not
 SCOPES = [
@@ -66,3 +67,31 @@ def test_requisites_widen_a_scope_and_admit_no_page() -> None:
     assert (False, True) == (plain.has_requisites, wider.has_requisites)
     assert not wider.admits("https://example.net/")
     assert wider == load(wider.dump())
+
+
+@pytest.mark.parametrize(
+    ("rules", "hosts"),
+    [
+        ([Rule("host", "a.example")], "host:a.example"),
+        ([Rule("host", "[::1]"), REQUISITES], "host:[::1]"),
+        ([Rule("host", "b.example"), Rule("domain", "example.org")], "domain:example.org host:b.example"),
+        ([], ""),
+        ([REQUISITES], ""),
+        ([Rule("host", "a.example", include="x")], ""),
+        ([Rule("host", "a.example"), Rule("host", "b.example", exclude="x")], ""),
+        ([Rule("under", "a.example/x")], ""),
+        ([Rule("host", 'a".example')], ""),  # would have to be encoded in a job
+        ([Rule("host", f"{number}.example") for number in range(HOSTS_LENGTH)], ""),
+    ],
+)
+def test_the_hosts_of_a_scope_are_told_where_they_alone_decide(rules: list[Rule], hosts: str) -> None:
+    assert hosts == Scope(()).widened(rules).hosts
+
+
+@pytest.mark.parametrize(("scope", "seed", "include", "exclude", "inside", "outside"), SCOPES)
+def test_the_hosts_admit_what_the_scope_admits(
+    scope: str, seed: str, include: str, exclude: str, inside: str, outside: str
+) -> None:
+    rules = Scope((seed_rule(scope, seed, include, exclude), Rule("domain", "other.example")))
+    for url in (inside, outside, "https://x.other.example/", "http://[::1]:8080/") if rules.hosts else ():
+        assert rules.admits(url) == admits(rules.hosts, site_of(url))

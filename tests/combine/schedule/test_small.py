@@ -226,6 +226,32 @@ def test_what_was_acknowledged_is_not_sent_again(url: str, way: str, job: dict[s
 
 
 @pytest.mark.parametrize(
+    ("url", "way", "lease", "is_sent"),
+    [
+        ("http://a/1", "", {"HOSTS": "host:a"}, True),
+        ("https://www.a:8443/1", "", {"HOSTS": "host:a", "SCOPES": "1:*"}, True),
+        ("http://b/1", "", {"HOSTS": "host:a"}, False),
+        ("http://b/1", "", {"HOSTS": "host:a host:b"}, True),
+        ("http://x.b/1", "", {"HOSTS": "domain:b host:a"}, True),
+        ("http://b/1", "", {}, True),  # more than hosts decides
+        ("http://a/1", "", {"HOSTS": "host:a", "SCOPES": "1:1"}, True),
+        ("http://a/1", "", {"HOSTS": "host:a", "SCOPES": "1:0"}, False),  # no hop is left
+        ("http://a/1", "", {"HOSTS": "host:a", "SCOPES": "1:10"}, True),
+        ("http://b/1", "redirect", {"HOSTS": "host:a", "SCOPES": "1:0"}, True),  # is no hop, and a seed's may widen
+        ("http://b/1", "requisite", {"HOSTS": "host:a", "SCOPES": "1:0"}, True),
+    ],
+)
+def test_a_link_that_would_not_be_taken_is_not_sent(
+    url: str, way: str, lease: dict[str, str | int], is_sent: bool
+) -> None:
+    told = Told()
+    assert is_sent == bool(told.send(url, way=way, **lease))
+    told.calls.clear()
+    told.offers.send_again([(page(**lease), {url: way})])
+    assert is_sent == bool(told.calls)
+
+
+@pytest.mark.parametrize(
     ("first", "then", "again"),
     [
         ({"SCOPES": "1:3", "DEPTH": "0"}, {"SCOPES": "1:2", "DEPTH": "1"}, False),
