@@ -18,10 +18,11 @@ from combine.cli.screen import counted, put_bytes, say
 from combine.cli.session import Session, command
 from combine.errors import EXIT_FINDING
 from combine.keep import exports
+from combine.keep.exports import Members
 from combine.keep.home import Home
+from combine.keep.members import members
 from combine.keep.store import WirStore
 from combine.page.rights import reserved
-from formats.wir import Record
 
 #: Records that are turned into one piece, and pieces that may wait to be written: what bounds the memory.
 PORTION, AHEAD = 100, 8
@@ -52,21 +53,22 @@ class Piece:
     reserved: Counter[str] = field(default_factory=Counter)
 
 
-def piece(home: Path, wanted: Wanted, paths: Iterable[Path]) -> Piece:
+def piece(home: Path, wanted: Wanted, places: Iterable[str]) -> Piece:
     """Turn the records of these files into a piece; that of no files is what comes before all records."""
     made = Piece()
 
-    def is_wanted(record: Record) -> bool:
-        signal = reserved(record.columns("right"), wanted.purpose)
+    def is_wanted(record: Members) -> bool:
+        signal = reserved(exports.signals(record), wanted.purpose)
         if signal:
             made.reserved[signal] += 1
         return wanted.are_included or not signal
 
-    records: Iterable[Record] = WirStore(Home(home)).read(paths, lambda error: made.damaged.append(str(error)))
+    store = WirStore(Home(home))
+    records: Iterable[Members] = store.read(places, members, lambda error: made.damaged.append(str(error)))
     if wanted.since:
         records = exports.since(records, wanted.since)
     written = _WRITERS[wanted.form](filter(is_wanted, records), wanted.fields)
-    if paths and wanted.form == "csv":
+    if places and wanted.form == "csv":
         next(written)  # its header, which stands there already
     made.data = b"".join(written)
     return made
@@ -78,7 +80,7 @@ def pieces(home: Path, wanted: Wanted) -> Iterator[Piece]:
     Raises UsageError, at the first, for a time that is none.
     """
     yield piece(home, wanted, ())
-    portions = iter(_portions(WirStore(Home(home)).walk()))
+    portions = iter(_portions(WirStore(Home(home)).places()))
     first = next(portions, [])
     if len(first) < PORTION:
         if first:
@@ -87,7 +89,7 @@ def pieces(home: Path, wanted: Wanted) -> Iterator[Piece]:
     yield from _made_at_once(home, wanted, chain([first], portions))
 
 
-def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[Path]]) -> Iterator[Piece]:
+def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]]) -> Iterator[Piece]:
     from concurrent.futures import Future, ProcessPoolExecutor
     from multiprocessing import get_context
 
@@ -95,8 +97,8 @@ def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[Path]]) ->
     pool = ProcessPoolExecutor(number, get_context("fork"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
     made: deque[Future[Piece]] = deque()
     try:
-        for paths in portions:
-            made.append(pool.submit(piece, home, wanted, paths))
+        for places in portions:
+            made.append(pool.submit(piece, home, wanted, places))
             if len(made) > AHEAD:
                 yield made.popleft().result()
         while made:
@@ -105,8 +107,8 @@ def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[Path]]) ->
         pool.shutdown(cancel_futures=True)
 
 
-def _portions(paths: Iterator[Path]) -> Iterator[list[Path]]:
-    while portion := list(islice(paths, PORTION)):
+def _portions(places: Iterator[str]) -> Iterator[list[str]]:
+    while portion := list(islice(places, PORTION)):
         yield portion
 
 

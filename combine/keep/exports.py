@@ -1,9 +1,9 @@
 """Exports: the records as others read them, one at a time, in constant memory.
 
-JSON Lines is the record as `wir.as_json` says it. CSV has a column for each field under the same name; a value that
-may repeat or has columns is one cell of JSON, the same that JSON Lines has there, and a text's line ends stand within
-quotes (RFC 4180). Fields that this version does not know are in JSON Lines, and not in CSV, whose header comes before
-the first record.
+A record is handed over as its members in JSON (combine.keep.members). JSON Lines is the record as `wir.as_json` says
+it. CSV has a column for each field under the same name; a value that may repeat or has columns is one cell of JSON, the
+same that JSON Lines has there, and a text's line ends stand within quotes (RFC 4180). Fields that this version does not
+know are in JSON Lines, and not in CSV, whose header comes before the first record.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import csv as csv_writer
 import difflib
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
 from combine.errors import UsageError
 from formats import wir
-from formats.wir import Record
+
+#: A record: each of its fields by its name in JSON, and as JSON in bytes.
+Members = Mapping[str, bytes]
 
 FORMATS = ("jsonl", "csv")
 
@@ -26,6 +28,7 @@ FORMATS = ("jsonl", "csv")
 NAMES: tuple[str, ...] = tuple(field.json for field in wir.FIELDS.values())
 
 _BY_EITHER_NAME = {field.name: field.json for field in wir.FIELDS.values()} | {name: name for name in NAMES}
+_NOTHING = b'""'
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?")
 
 
@@ -42,7 +45,7 @@ def select(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def since(records: Iterable[Record], moment: str, by: str = "changed") -> Iterator[Record]:
+def since(records: Iterable[Members], moment: str, by: str = "changed") -> Iterator[Members]:
     """The records whose `changed` (or `checked`, or another time) is not before a moment: a UTC date, or date and time.
 
     Raises UsageError at once where the moment is neither. A record without that time passes: nothing says that it is
@@ -51,19 +54,22 @@ def since(records: Iterable[Record], moment: str, by: str = "changed") -> Iterat
     if not _MOMENT.fullmatch(moment):
         raise UsageError(f"{moment!r} is not a time: write 2026-11-30 or 2026-11-30T08:00:00Z")
     # Times of records are all written alike, so they compare as text.
-    return (record for record in records if (record.get(by) or "9") >= moment)
+    return (record for record in records if (orjson.loads(record.get(by, _NOTHING)) or "9") >= moment)
 
 
-def jsonl(records: Iterable[Record], fields: Sequence[str] = ()) -> Iterator[bytes]:
+def signals(record: Members) -> list[tuple[str, ...]]:
+    """What a record says about rights: signal, value and where it stood."""
+    return [tuple(row.values()) for row in orjson.loads(record["right"])] if "right" in record else []
+
+
+def jsonl(records: Iterable[Members], fields: Sequence[str] = ()) -> Iterator[bytes]:
     """One line of JSON a record, with these fields (as `select` answers them) or all."""
     for record in records:
-        value = wir.as_json(record)
-        if fields:
-            value = {name: value[name] for name in fields if name in value}
-        yield orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+        chosen = {name: record[name] for name in fields if name in record} if fields else record
+        yield b"{%b}\n" % b",".join([b'"%b":%b' % (name.encode(), value) for name, value in chosen.items()])
 
 
-def csv(records: Iterable[Record], fields: Sequence[str] = ()) -> Iterator[bytes]:
+def csv(records: Iterable[Members], fields: Sequence[str] = ()) -> Iterator[bytes]:
     """A header, then one row a record, with these fields (as `select` answers them) or all.
 
     An absent value is an empty cell.
@@ -74,17 +80,13 @@ def csv(records: Iterable[Record], fields: Sequence[str] = ()) -> Iterator[bytes
     writer.writerow(names)
     yield _taken(buffer)
     for record in records:
-        value = wir.as_json(record)
-        writer.writerow([_cell(value.get(name)) for name in names])
+        writer.writerow([_cell(record.get(name, _NOTHING)) for name in names])
         yield _taken(buffer)
 
 
-def _cell(value: object) -> str | int:
-    if value is None:
-        return ""
-    if isinstance(value, str | int):
-        return value
-    return orjson.dumps(value).decode("utf-8")
+def _cell(value: bytes) -> str:
+    text: str = orjson.loads(value) if value.startswith(b'"') else value.decode("utf-8")
+    return text
 
 
 def _taken(buffer: io.StringIO) -> bytes:

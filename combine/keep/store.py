@@ -16,6 +16,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from combine.crashpoints import reached
 from combine.keep import places
@@ -26,6 +27,9 @@ from formats.jcf import RecordError
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _LEVEL = re.compile(r"[0-9a-f]{2}")
+
+#: What is made of a record's file.
+Read = TypeVar("Read")
 
 
 def is_id(text: str) -> bool:
@@ -73,8 +77,10 @@ class WirStore:
 
         Raises RecordError, with the path, where the file is damaged.
         """
-        data = self.get_bytes(key)
-        return None if data is None else _parse(data, self._place(key))
+        try:
+            return _read(self._place(key), wir.parse)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def get_bytes(self, key: str) -> bytes | None:
         """The file of an id or URL as it is, None where there is none."""
@@ -92,7 +98,11 @@ class WirStore:
         return True
 
     def walk(self) -> Iterator[Path]:
-        """The files of all records, in the order of their ids.
+        """The files of all records, as `places`."""
+        return map(Path, self.places())
+
+    def places(self) -> Iterator[str]:
+        """Where all records lie, in the order of their ids.
 
         Files that are not records of this store are passed over.
         """
@@ -101,20 +111,25 @@ class WirStore:
             for second in _names(f"{self._hdb}/{first}", _LEVEL):
                 for name in _names(f"{self._hdb}/{first}/{second}", _ID):
                     if name.startswith(first + second):
-                        yield Path(f"{self._hdb}/{first}/{second}/{name}")
+                        yield f"{self._hdb}/{first}/{second}/{name}"
 
     def records(self, damaged: Callable[[RecordError], None] | None = None) -> Iterator[wir.Record]:
-        """All records, in the order of `walk`; as `read`."""
-        return self.read(self.walk(), damaged)
+        """All records, in the order of their ids; as `read`."""
+        return self.read(self.places(), wir.parse, damaged)
 
-    def read(self, paths: Iterable[Path], damaged: Callable[[RecordError], None] | None = None) -> Iterator[wir.Record]:
-        """The records of these files; one that is gone is passed over.
+    def read(
+        self,
+        places: Iterable[str],
+        reader: Callable[[bytes], Read],
+        damaged: Callable[[RecordError], None] | None = None,
+    ) -> Iterator[Read]:
+        """What a reader makes of these files; one that is gone is passed over.
 
         A damaged one is told to `damaged` and passed over, or raised where there is none.
         """
-        for path in paths:
+        for place in places:
             try:
-                yield _parse(read_file(str(path)), str(path))
+                yield _read(place, reader)
             except FileNotFoundError:
                 continue
             except RecordError as error:
@@ -163,11 +178,13 @@ def read_file(place: str, count: int = -1) -> bytes:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise RecordError(f"{place} is damaged: {error.strerror}; remove it") from None
         raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise RecordError(f"{place} is damaged: it is no file; remove it")
+        return os.read(descriptor, facts.st_size if count < 0 else count)
+    finally:
         os.close(descriptor)
-        raise RecordError(f"{place} is damaged: it is no file; remove it")
-    with open(descriptor, "rb", buffering=0) as file:
-        return file.read(count)
 
 
 def sync_file_system(descriptor: int) -> None:
@@ -180,9 +197,10 @@ def sync_file_system(descriptor: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def _parse(data: bytes, place: str) -> wir.Record:
+def _read(place: str, reader: Callable[[bytes], Read]) -> Read:
+    data = read_file(place)
     try:
-        return wir.parse(data)
+        return reader(data)
     except RecordError as error:
         raise RecordError(f"{place} is damaged: {error}") from None
 
