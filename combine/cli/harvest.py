@@ -102,7 +102,7 @@ class Report:
 )
 @click.option("--same-host", is_flag=True, help="Stay on the hosts of the URLs (the default).")
 @click.option("--same-domain", is_flag=True, help="Stay on the domains of the URLs.")
-@click.option("--under", metavar="PREFIX", help="Stay under a URL prefix.")
+@click.option("--under", metavar="PREFIX", help="Stay under a URL, as under a directory.")
 @click.option("--sitemap", "sitemaps", metavar="URL", multiple=True, help="A sitemap or feed that lists the pages.")
 @click.option("--requisites", is_flag=True, help="Take the images, styles and scripts of pages, too.")
 def harvest_command(

@@ -16,6 +16,7 @@ from combine.cli.screen import counted
 from combine.cli.seeds import Seed, Wish
 from combine.config import Settings
 from combine.errors import ConfigError
+from combine.schedule.scope import seed_rule
 from combine.web.addresses import Allowed, Refused, is_private
 
 #: Seeds named before the rest is only counted.
@@ -81,9 +82,24 @@ def describe(plan: Plan, settings: Settings) -> list[tuple[str, str]]:
     ]
     if wish.limit is not None:
         rows.append(("limit", f"{wish.limit:,} pages in this run; the next run goes on"))
+    rows += [("", sentence) for sentence in outside(plan.seeds, wish)]
     if plan.is_limited:
         rows.append(("", contact_lines()))
     return rows
+
+
+def outside(seeds: Sequence[Seed], wish: Wish) -> list[str]:
+    """The sentence about seeds that are not under the prefix of the wish: each is one page, and a source of links."""
+    kind, _, prefix = wish.scope.partition(":")
+    if kind != "under":
+        return []
+    rule = seed_rule(wish.scope, prefix)
+    own = (seed for seed in seeds if not seed.is_sitemap and "SCOPE" not in seed.params)
+    found = [seed.url for seed in own if not rule.admits(seed.url, urls.host_of(seed.url))]
+    if not found:
+        return []
+    named = found[0] + (f" and {len(found) - 1:,} more" if len(found) > 1 else "")
+    return [f"not under {prefix}: {named}; taken as single pages, whose links are followed only under that prefix"]
 
 
 def agent(settings: Settings) -> str:

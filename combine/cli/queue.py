@@ -10,7 +10,7 @@ from typing import IO, Any
 import click
 
 from combine import urls
-from combine.cli import peers, run
+from combine.cli import peers, plan, run
 from combine.cli.screen import put, put_json, put_pairs, say
 from combine.cli.seeds import Wish, parse, read
 from combine.cli.session import Session, command
@@ -82,7 +82,7 @@ def _robots(home: Home, origin: str) -> dict[str, Any] | None:
 )
 @click.option("-l", "--depth", type=click.IntRange(0), help="Follow at most so many links from each URL.")
 @click.option("--same-domain", is_flag=True, help="Stay on the domains of the URLs, instead of on their hosts.")
-@click.option("--under", metavar="PREFIX", help="Stay under a URL prefix.")
+@click.option("--under", metavar="PREFIX", help="Stay under a URL, as under a directory.")
 @click.option("--include", metavar="RE", multiple=True, help="Only URLs that match; may be given again.")
 @click.option("--exclude", metavar="RE", multiple=True, help="No URLs that match; may be given again.")
 @click.option("-w", "--delay", metavar="SECONDS", type=click.FloatRange(0), help="Seconds between requests to a site.")
@@ -120,6 +120,8 @@ def add_command(
         requisites=requisites,
     ).checked()
     home = session.home()
+    for sentence in plan.outside(seeds, wish):
+        session.say(f"combine: {sentence}")
     with Started(home, session.overrides) as started:
         started.need("cabin", "hdb")
         with peers.scheduler(home) as client:

@@ -1,9 +1,9 @@
 """What belongs to a harvest: the scopes of seeds.
 
 A scope is a set of rules, and admits a URL that one of them admits. A rule is `host:NAME` (that host, scheme and a
-leading www. ignored), `domain:NAME` (a registrable domain and all below it) or `under:PREFIX`, with an optional include
-and exclude expression on the URL. Widening a scope adds rules. Its text is canonical, so two seeds with the same rules
-have the same scope. Pure.
+leading www. ignored), `domain:NAME` (a registrable domain and all below it) or `under:PREFIX` (a beginning of URLs that
+ends where a part of them does), with an optional include and exclude expression on the URL. Widening a scope adds
+rules. Its text is canonical, so two seeds with the same rules have the same scope. Pure.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Rule:
         elif self.kind == "domain":
             inside = host == self.value or host.endswith("." + self.value)
         elif self.kind == "under":
-            inside = without_scheme(url).startswith(self.value)
+            inside = is_under(without_scheme(url), self.value)
         else:
             return False
         if inside and self.include:
@@ -140,6 +140,17 @@ def seed_rule(scope: str, url: str, include: str = "", exclude: str = "") -> Rul
             raise Rejected(f"SCOPE={scope[:200]!r}: {error}") from None
         return Rule("under", without_scheme(prefix), include, exclude)
     raise Rejected(f"SCOPE={scope!r}: it is host, domain or under:PREFIX")
+
+
+def is_under(url: str, prefix: str) -> bool:
+    """Whether a URL begins with a prefix, and that ends where a part of it does: /dirt is not under /dir.
+
+    Parts end at slash, question mark and semicolon, in a query at ampersands.
+    """
+    if not url.startswith(prefix):
+        return False
+    following = url[len(prefix) : len(prefix) + 1]
+    return prefix[-1] in "/?&=" or following in (("", "&") if "?" in prefix else ("", "/", "?", ";"))
 
 
 def bare_host(host: str) -> str:

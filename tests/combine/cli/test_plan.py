@@ -12,6 +12,7 @@ from combine.config import Agent, Harvest, Settings, SiteRule
 from combine.errors import ConfigError
 
 KNOWN = Settings(agent=Agent(url="https://us.example/"))
+MAP = {"KIND": "sitemap"}
 
 
 def _allowing(*entries: str) -> Settings:
@@ -87,6 +88,27 @@ def test_the_plan_is_said_in_full() -> None:
     assert said["agent"].startswith("combine/1 (+https://us.example/) combine-system/")
     assert "obeyed, but ignored on b.org (because it is ours)" == said["robots"]
     assert "50 pages in this run; the next run goes on" == said["limit"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "seeds", "said"),
+    [
+        ("under:https://a.org/x/", ["https://a.org/x/", "https://a.org/x/y"], None),
+        ("under:https://a.org/x", ["http://a.org/x?y"], None),
+        ("under:https://a.org/x", ["https://a.org/xy"], "not under https://a.org/x: https://a.org/xy; taken as single"),
+        ("under:https://a.org/x/", ["https://a.org/", "https://b.org/"], "https://a.org/ and 1 more; taken as single"),
+        ("host", ["https://a.org/"], None),
+    ],
+)
+def test_seeds_that_are_not_under_the_prefix_are_said(scope: str, seeds: list[str], said: str | None) -> None:
+    made = plan.make([Seed(url) for url in seeds], Wish(scope), KNOWN)
+    sentence = dict(plan.describe(made, KNOWN)).get("")
+    assert (said is None) is (sentence is None)
+    assert (said or "") in (sentence or "")
+    named = plan.outside(
+        [Seed("https://c.org/", params={"SCOPE": "host"}), Seed("https://d.org/m", params=MAP)], made.wish
+    )
+    assert [] == named
 
 
 @pytest.mark.parametrize(
