@@ -68,6 +68,7 @@ class Report:
     waits: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
+    said: frozenset[str] = frozenset()  # of these, what was said when it came about
 
 
 @command("harvest", json=True, settings=True)
@@ -198,8 +199,9 @@ def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started:
         since = before.since if made.wish.since and before.since else made.wish.since
         wish = Wish(**{**_fields(made.wish), "since": since})
         loaded = run.load(client, made.seeds, wish, bounds.wait_s, revive)
-        for url, reason in list(loaded.refused.items())[: verdict.SENTENCES]:
-            say(f"combine: {url} was not taken: {reason}")
+        refused = [verdict.not_taken(url, reason) for url, reason in loaded.refused.items()][: verdict.SENTENCES]
+        for sentence in refused:
+            say(f"combine: {sentence}")
         # Only now: what an earlier run left must not go out at that run's delay, and beyond this one's limit.
         found += [unit for unit in started.need(*UNITS) if unit not in (*found, *started.units)]
         if found and session.overrides:
@@ -211,7 +213,9 @@ def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started:
         if end.code == EXIT_DONE:
             _await_empty(Spool(home))
         seen = verdict.judge_seeds(client, home, made.seeds, wish, loaded.refused) if stat else verdict.Verdict()
-    return _report(home, end, before, stat, seen)
+    report = _report(home, end, before, stat, seen)
+    report.said = frozenset(refused)
+    return report
 
 
 def _followed(
@@ -269,8 +273,9 @@ def _say_plan(session: Session, made: Plan, settings: Settings, where: Path) -> 
 
 def _say_report(session: Session, report: Report) -> None:
     if session.json:
-        put_json({name: getattr(report, name) for name in Report.__slots__})
-    for group in (report.elsewhere, report.missing, report.waits):
+        put_json({name: getattr(report, name) for name in Report.__slots__ if name != "said"})
+    missing = [sentence for sentence in report.missing if sentence not in report.said]
+    for group in (report.elsewhere, missing, report.waits):
         for sentence in group[: verdict.SENTENCES]:
             say(f"combine: {sentence}")
         if len(group) > verdict.SENTENCES:

@@ -15,7 +15,7 @@ from combine.cli.screen import put, put_json, put_pairs, say
 from combine.cli.seeds import Wish, parse, read
 from combine.cli.session import Session, command
 from combine.cli.started import Started
-from combine.cli.verdict import ask_why
+from combine.cli.verdict import ask_why, not_taken
 from combine.errors import EXIT_FINDING, CombineError, UsageError
 from combine.keep.home import Home
 from combine.keep.store import WirStore, is_id
@@ -127,7 +127,7 @@ def add_command(
         with peers.scheduler(home) as client:
             loaded = run.load(client, seeds, wish, _ADD_WAIT_S)
     for url, reason in loaded.refused.items():
-        say(f"combine: {url} was not taken: {reason}")
+        say(f"combine: {not_taken(url, reason)}")
     session.say(f"combine: {loaded.new:,} new in the queue, {loaded.known:,} known")
     return EXIT_FINDING if loaded.refused else 0
 

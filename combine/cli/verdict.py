@@ -72,7 +72,7 @@ def judge_seeds(client: Client, home: Home, seeds: Iterable[Seed], wish: Wish, r
         if not seed.is_sitemap and any(store.path(url).exists() for url in (seed.url, seed.fallback) if url):
             continue
         if seed.url in refused:
-            missing.append(f"{seed.url} was not taken: {refused[seed.url]}")
+            missing.append(not_taken(seed.url, refused[seed.url]))
             continue
         if seed.is_sitemap:
             missing += _of_sitemap(ask_why(client, seed.url))
@@ -84,6 +84,11 @@ def judge_seeds(client: Client, home: Home, seeds: Iterable[Seed], wish: Wish, r
         elif why.row.get("STATE") not in ("queued", "leased", "fetched"):
             missing.append(sentence(first, last, why))
     return Verdict(tuple(missing), tuple(elsewhere))
+
+
+def not_taken(url: str, reason: str) -> str:
+    """The sentence about a URL that ADD refused."""
+    return f"{url} was not taken: {reason}"
 
 
 def outside(seed: str, target: str) -> str:

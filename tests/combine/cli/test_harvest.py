@@ -203,7 +203,10 @@ def test_a_seed_that_was_refused_is_said(combine: Run, ready: Desk) -> None:
     ready.scheduler["ADD"] = [ok(job(URL=A, REASON="the exclude file forbids it"), text="0 new=0 refused=1")]
     result = combine("harvest", A, *LOCAL)
     assert 1 == result.exit_code
-    assert f"{A} was not taken: the exclude file forbids it" in result.stderr
+    assert 1 == result.stderr.count(f"{A} was not taken: the exclude file forbids it")
+    result = combine("harvest", A, *LOCAL, "--json")
+    assert [f"{A} was not taken: the exclude file forbids it"] == json.loads(result.stdout)["missing"]
+    assert "said" not in json.loads(result.stdout)
 
 
 @pytest.mark.parametrize(
