@@ -27,6 +27,7 @@ from combine.page.mime import is_nosniff, is_read
 from combine.page.references import in_encoding, link_header, refresh, urls_in
 from combine.page.rights import rights
 from combine.page.sniff import Sniffed, sniff
+from combine.page.xhtml import as_html
 from combine.urls import of_bytes, resolve, targets_of
 from formats.hrf import Harvest
 from formats.wir import Link
@@ -123,7 +124,8 @@ def _document(body: bytes, sniffed: Sniffed, url: str, limits: Limits) -> tuple[
     is_xml = kind.endswith(("/xml", "+xml")) and not is_html
     encoding, skip = encoding_of(body, sniffed.charset, is_html)
     if is_html:
-        return read(_as_utf8(body, encoding, skip), limits.depth), encoding
+        source = _as_utf8(body, encoding, skip)
+        return read(as_html(source) if kind == "application/xhtml+xml" else source, limits.depth), encoding
     if is_xml:
         return read_xml(_as_utf8(body, encoding, skip), url), encoding
     text = "\n".join(decode_text(body[skip:], encoding).split("\r\n")).replace("\r", "\n").strip()
