@@ -12,7 +12,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from combine.errors import Rejected
@@ -71,6 +71,12 @@ class Scope:
     """The rules of a seed, in canonical order."""
 
     rules: tuple[Rule, ...]
+    _names: frozenset[str] = field(init=False, repr=False, compare=False)  # of hosts, so that a site is told at once
+    _tails: tuple[str, ...] = field(init=False, repr=False, compare=False)  # of domains, each with the dot before it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_names", frozenset(rule.value for rule in self.rules if rule.kind == "host"))
+        object.__setattr__(self, "_tails", tuple(f".{rule.value}" for rule in self.rules if rule.kind == "domain"))
 
     def admits(self, url: str) -> bool:
         """Whether a normalised URL belongs."""
@@ -80,7 +86,7 @@ class Scope:
     def admits_site(self, site: str) -> bool:
         """Whether all URLs of a site belong, in a scope that goes by hosts alone."""
         host = site if ":" not in site else host_of(f"http://{site}/")
-        return any(rule.admits("", host) for rule in self.rules)
+        return host.removeprefix("www.") in self._names or f".{host}".endswith(self._tails)
 
     @property
     def is_by_host(self) -> bool:

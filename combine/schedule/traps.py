@@ -33,6 +33,8 @@ _DIGITS = re.compile(r"\d+", re.ASCII)
 #: A year with its month, in a path or a value.
 _DATE = re.compile(r"(?<![\w-])(\d{4})[-/](?:0?[1-9]|1[0-2])(?![\d])", re.ASCII)
 _NAMES = "year|date|month|day|cal|jahr|leto"
+#: One of these is in every URL that `_SESSION` finds, and in every query that names a day.
+_SIGNS = ("sid", "sess", "cfid", "cftoken", "zenid", "(s(", "time", *_NAMES.split("|"))
 #: A year, alone or at the head of a date without signs.
 _YEAR = re.compile(
     rf"(?:^|[&;])[\w.\[\]-]*(?:{_NAMES})[\w.\[\]-]*=(\d{{4}})(?:(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?)?(?!\d)",
@@ -57,9 +59,7 @@ class Trap(NamedTuple):
 
 def trap_of(url: str, year: int, limits: Limits) -> Trap | None:
     """The trap that a normalised URL looks like; `year` is the present one."""
-    # Each new URL is looked at, and most are short and plain: what they cannot be is told without a search.
-    is_plain = "?" not in url and "=" not in url and "(" not in url and not _DATED.search(url)
-    if is_plain and limits.repeats > 0 and url.count("/") < limits.repeats + 2:
+    if _is_plain(url, limits):
         return None
     path, query = _path_and_query(url)
     if ("=" in url or "(" in url) and (_SESSION.search(path) or _SESSION.search(query)):
@@ -73,6 +73,20 @@ def trap_of(url: str, year: int, limits: Limits) -> Trap | None:
     if any(_is_far(found, year, limits) for found in _years(path, query)):
         return Trap("calendar", _DIGITS.sub("0", f"{path}?{query}"))
     return None
+
+
+def _is_plain(url: str, limits: Limits) -> bool:
+    """Whether a URL, as most, is too short and plain for any trap: each new one is looked at, and a search costs 5 µs."""
+    if url.count("/") >= limits.repeats + 2:
+        return False
+    if "?" in url and url.count("&") + url.count(";") + 1 >= min(limits.repeats, limits.parameters + 1):
+        return False
+    if "=" in url or "(" in url:
+        lowered = url.lower()
+        for sign in _SIGNS:
+            if sign in lowered:
+                return False
+    return _DATED.search(url) is None
 
 
 def _path_and_query(url: str) -> tuple[str, str]:
