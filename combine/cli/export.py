@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from mmap import mmap
 from pathlib import Path
 
 import click
@@ -24,11 +25,14 @@ from combine.keep.members import members
 from combine.keep.store import WirStore
 from combine.page.rights import reserved
 
-#: Records that are turned into one piece, and pieces that may wait to be written: what bounds the memory.
-PORTION, AHEAD = 100, 8
+#: Records that are turned into one piece, and pieces for each process that may wait to be written.
+PORTION, AHEAD = 64, 2
 
 #: Processes that turn records into pieces.
 PROCESSES = 8
+
+#: Bytes of the memory in which a process hands over a piece; what does not fit goes through a pipe.
+ROOM = 1 << 22
 
 _WRITERS = {"jsonl": exports.jsonl, "csv": exports.csv}
 
@@ -48,12 +52,12 @@ class Wanted:
 class Piece:
     """Some records as they are written, and what was met among them."""
 
-    data: bytes = b""
+    data: Sequence[bytes | memoryview] = ()
     damaged: list[str] = field(default_factory=list)
     reserved: Counter[str] = field(default_factory=Counter)
 
 
-def piece(home: Path, wanted: Wanted, places: Iterable[str]) -> Piece:
+def piece(home: Path, wanted: Wanted, places: Sequence[str]) -> Piece:
     """Turn the records of these files into a piece; that of no files is what comes before all records."""
     made = Piece()
 
@@ -70,41 +74,73 @@ def piece(home: Path, wanted: Wanted, places: Iterable[str]) -> Piece:
     written = _WRITERS[wanted.form](filter(is_wanted, records), wanted.fields)
     if places and wanted.form == "csv":
         next(written)  # its header, which stands there already
-    made.data = b"".join(written)
+    made.data = list(written)
     return made
 
 
 def pieces(home: Path, wanted: Wanted) -> Iterator[Piece]:
     """All records, in the order of their ids, in pieces that several processes make at once.
 
-    Raises UsageError, at the first, for a time that is none.
+    The data of a piece is good until the next is asked for. Raises UsageError, at the first, for a time that is none.
     """
     yield piece(home, wanted, ())
     portions = iter(_portions(WirStore(Home(home)).places()))
     first = next(portions, [])
-    if len(first) < PORTION:
-        if first:
-            yield piece(home, wanted, first)
-        return
-    yield from _made_at_once(home, wanted, chain([first], portions))
+    number = min(PROCESSES, len(os.sched_getaffinity(0)))
+    if len(first) < PORTION or number == 1:
+        yield from (piece(home, wanted, portion) for portion in chain([first], portions))
+    else:
+        yield from _made_at_once(home, wanted, chain([first], portions), number)
 
 
-def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]]) -> Iterator[Piece]:
+def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]], number: int) -> Iterator[Piece]:
     from concurrent.futures import Future, ProcessPoolExecutor
     from multiprocessing import get_context
 
-    number = min(PROCESSES, len(os.sched_getaffinity(0)))
-    pool = ProcessPoolExecutor(number, get_context("fork"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
-    made: deque[Future[Piece]] = deque()
+    rooms = [mmap(-1, ROOM) for _ in range(number * AHEAD)]
+    pool = ProcessPoolExecutor(number, get_context("fork"), _begin, (home, wanted, rooms))
+    made: deque[tuple[mmap, Future[tuple[int, Piece]]]] = deque()
+
+    def oldest() -> Piece:
+        room, future = made.popleft()
+        size, rest = future.result()
+        rest.data = [memoryview(room)[:size], *rest.data]
+        return rest
+
     try:
-        for places in portions:
-            made.append(pool.submit(piece, home, wanted, places))
-            if len(made) > AHEAD:
-                yield made.popleft().result()
+        for turn, places in enumerate(portions):
+            if len(made) == len(rooms):
+                yield oldest()
+            place = turn % len(rooms)
+            made.append((rooms[place], pool.submit(_handed_over, place, places)))
         while made:
-            yield made.popleft().result()
+            yield oldest()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+#: What a process that makes pieces was given when it began.
+_given: list[tuple[Path, Wanted, list[mmap]]] = []
+
+
+def _begin(home: Path, wanted: Wanted, rooms: list[mmap]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _given[:] = [(home, wanted, rooms)]
+
+
+def _handed_over(place: int, places: list[str]) -> tuple[int, Piece]:
+    """Leave the beginning of a piece in a room; answers its size, and the rest of the piece."""
+    ((home, wanted, rooms),) = _given
+    made = piece(home, wanted, places)
+    room, end = rooms[place], 0
+    for count, line in enumerate(made.data):
+        if end + len(line) > ROOM:
+            made.data = made.data[count:]
+            return end, made
+        room[end : end + len(line)] = line
+        end += len(line)
+    made.data = ()
+    return end, made
 
 
 def _portions(places: Iterator[str]) -> Iterator[list[str]]:
@@ -146,11 +182,11 @@ def export_command(
     wanted = Wanted(form, names, since, session.settings(home.path).rights.purpose, include_reserved)
     whole = Piece()
 
-    def data() -> Iterator[bytes]:
+    def data() -> Iterator[bytes | memoryview]:
         for made in pieces(home.path, wanted):
             whole.damaged += made.damaged
             whole.reserved += made.reserved
-            yield made.data
+            yield from made.data
 
     if output is None:
         for part in data():
@@ -175,7 +211,7 @@ def reservations(signals: Counter[str], wanted: Wanted, because: str) -> str:
     return f"{said} in, because {because}" if wanted.are_included else f"{said} left out"
 
 
-def write(output: Path, pieces: Iterable[bytes]) -> None:
+def write(output: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Write a file whole or not at all: beside its place, then renamed; a device or a pipe is written as it is."""
     if output.exists() and not output.is_file():
         with open(output, "wb") as file:

@@ -41,10 +41,10 @@ def put(text: str) -> None:
         put_bytes(text.encode("utf-8", "surrogateescape"))
 
 
-def put_bytes(data: bytes) -> None:
+def put_bytes(data: bytes | memoryview) -> None:
     """Write bytes to stdout: as they are in a pipe, cleaned on a terminal."""
     if sys.stdout.isatty():
-        put(data.decode("utf-8", "replace"))
+        put(str(data, "utf-8", "replace"))
     else:
         sys.stdout.buffer.write(data)
 

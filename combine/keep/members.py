@@ -70,7 +70,7 @@ def _means_the_same(data: bytes) -> bool:
 
 
 def _string(value: bytes) -> bytes:
-    return b'"' + value + b'"'
+    return b'"%b"' % value
 
 
 def _number(value: bytes) -> bytes:

@@ -1,0 +1,57 @@
+"""export by several processes: every record once, in order, whatever the size of its piece."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+from combine.cli import export
+from combine.keep.home import Home
+from combine.keep.store import WirStore
+from combine.urls import record_id
+from formats import wir
+
+Run = Callable[..., Result]
+Put = Callable[..., wir.Record]
+
+URLS = sorted((f"http://a.org/{number}" for number in range(20)), key=record_id)
+
+
+@pytest.fixture
+def many(put: Put, home: Home) -> None:
+    for number, url in enumerate(URLS):
+        put(url, title=f'"{number}"', text="x\n" * 40 * number, changed=f"2026-01-{1 + number:02}T00:00:00Z")
+    put(URLS[3], right=wir.join(("noai", "noai", "meta")))
+    WirStore(home).path(URLS[5]).write_bytes(b"junk")
+
+
+#: Pieces that fit, pieces that fit in part, pieces of which nothing fits; and one process.
+@pytest.fixture(params=[(2, 1 << 22), (2, 5_000), (3, 10), (1, 10)], ids=str)
+def _processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes, room = request.param
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processes)))
+    monkeypatch.setattr(export, "PORTION", 3)
+    monkeypatch.setattr(export, "ROOM", room)
+
+
+@pytest.mark.usefixtures("many", "_processes")
+def test_all_records_are_written_in_order(combine: Run) -> None:
+    result = combine("export")
+    assert [url for url in URLS if url != URLS[5]] == [json.loads(line)["url"] for line in result.stdout.splitlines()]
+    assert ["x\n" * 40 * 19, '"19"'] == [json.loads(result.stdout.splitlines()[-1])[name] for name in ("text", "title")]
+    assert "damaged" in result.stderr
+    assert 1 == result.exit_code
+
+
+@pytest.mark.usefixtures("many", "_processes")
+def test_what_is_left_out_is_left_out_of_each_piece(combine: Run) -> None:
+    result = combine("export", "--format", "csv", "--since", "2026-01-03", "--set", "rights.purpose=ai")
+    rows = list(csv.DictReader(io.StringIO(result.stdout, newline="")))
+    assert [url for url in URLS[2:] if url not in (URLS[3], URLS[5])] == [row["url"] for row in rows]
+    assert "1 page reserved from the purpose ai (1 by noai) is left out" in result.stderr
