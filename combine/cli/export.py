@@ -17,7 +17,7 @@ import click
 
 from combine.cli.screen import counted, put_bytes, say
 from combine.cli.session import Session, command
-from combine.errors import EXIT_FINDING
+from combine.errors import EXIT_FINDING, CombineError
 from combine.keep import exports
 from combine.keep.exports import Members
 from combine.keep.home import Home
@@ -94,7 +94,7 @@ def pieces(home: Path, wanted: Wanted) -> Iterator[Piece]:
 
 
 def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]], number: int) -> Iterator[Piece]:
-    from concurrent.futures import Future, ProcessPoolExecutor
+    from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
     from multiprocessing import get_context
 
     rooms = [mmap(-1, ROOM) for _ in range(number * AHEAD)]
@@ -115,6 +115,11 @@ def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]], num
             made.append((rooms[place], pool.submit(_handed_over, place, places)))
         while made:
             yield oldest()
+    except BrokenExecutor:
+        raise CombineError(
+            "a process that makes the export was killed, as happens where memory is short: what there is of it is not"
+            " whole; give the command again"
+        ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 

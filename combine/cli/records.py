@@ -5,9 +5,9 @@ They read the files of the store and ask no daemon, so they work whether anythin
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
@@ -29,10 +29,10 @@ _URL_LINE = re.compile(rb"^url: ([^\n]*)\n", re.MULTILINE)
 _AROUND = 40
 
 
-def url_in(path: Path) -> str:
+def url_in(place: str) -> str:
     """The URL in a record's file, read from its first lines; "" where it holds none, or is no file."""
     try:
-        found = _URL_LINE.search(read_file(str(path), _HEAD_BYTES))
+        found = _URL_LINE.search(read_file(place, _HEAD_BYTES))
     except RecordError:
         return ""
     return found[1].decode("utf-8", "replace") if found else ""
@@ -40,13 +40,13 @@ def url_in(path: Path) -> str:
 
 def listed(home: Home, site: str = "") -> Iterator[tuple[str, str]]:
     """ID and URL of every record, or of those of one site or host. The URL of a damaged record is ""."""
-    for path in WirStore(home).walk():
+    for place in WirStore(home).places():
         try:
-            url = url_in(path)
+            url = url_in(place)
         except FileNotFoundError:
             continue
         if not site or site in (urls.site_of(url), urls.host_of(url)):
-            yield path.name, url
+            yield os.path.basename(place), url
 
 
 def find_key(home: Home, text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,9 +74,9 @@ def test_a_damaged_record_is_listed_and_is_a_finding(combine: Run, home: Home) -
 def test_a_record_that_goes_while_it_is_listed_is_passed_over(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     real = records.url_in
 
-    def vanish(path: Path) -> str:
-        path.unlink()
-        return real(path)
+    def vanish(place: str) -> str:
+        os.unlink(place)
+        return real(place)
 
     monkeypatch.setattr(records, "url_in", vanish)
     assert [] == list(records.listed(home))
