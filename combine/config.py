@@ -65,7 +65,7 @@ class Harvest:
     header_bytes: int = 64 * KIB  # longest status line and fields
     spill_bytes: int = 256 * KIB  # a body over this lies on disk while it comes in
     connect_s: float = 10.0  # until connected, TLS included
-    first_byte_s: float = 30.0  # from the request to the first byte of the answer
+    first_byte_s: float = 30.0  # from the request to the end of the answer's header; later, without a byte
     fetch_s: float = 120.0  # a whole fetch
     slowest_bytes_s: int = 1 * KIB  # slower than this over 30 s is given up
     batch_records: int = 100  # a batch of harvests is handed to the parsers at this many records

@@ -215,8 +215,8 @@ class Protocol(ResponseHandler):
         self.is_silent = False
         if not data and self._held is None:
             self._feed(data)
-        elif self._over_at < inf:
-            self._silent_at = self.loop.time() + self._limits.first_byte_s
+        elif self._held is None:
+            self._hear()
         while self._held is not None and data:
             seen = max(0, len(self._held) - 3)
             self._held += data
@@ -224,6 +224,7 @@ class Protocol(ResponseHandler):
             if not end and len(self._held) <= HEAD_BYTES and _may_be_head(self._held):
                 return
             received, self._held = bytes(self._held), None
+            self._hear()
             if end:
                 received, data = self._taken(received[:end], received[end:])
                 self._feed(received)
@@ -231,6 +232,11 @@ class Protocol(ResponseHandler):
                 data = received
         if data:
             self._feed(data)
+
+    def _hear(self) -> None:
+        """Put off the end for silence. A piece of a head does not: it would drip as long as it likes."""
+        if self._over_at < inf:
+            self._silent_at = self.loop.time() + self._limits.first_byte_s
 
     def _feed(self, data: bytes) -> None:
         """Let the parser read; where it cannot go on, aiohttp leaves the body's reader waiting for its time-out.
