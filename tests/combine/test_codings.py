@@ -106,9 +106,9 @@ def test_limit_and_ratio(coding: str) -> None:
 def test_bombs_stop_at_the_limit(coding: str) -> None:
     body = (FILES / f"bomb-{coding}.bin").read_bytes()
     tracemalloc.start()
-    started = time.perf_counter()
+    started = time.process_time()
     decoded = decode(body, [coding], LIMIT, 1_000_000)
-    took = time.perf_counter() - started
+    took = time.process_time() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 1.0 > took

@@ -61,11 +61,9 @@ def command_line(pid: int) -> str:
 
 def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> str:
     """Stop a keepalive; returns its log. It must end well and in time."""
-    begun = time.monotonic()
     process.send_signal(number)
     _, log = process.communicate(timeout=PATIENCE_S)
     assert 0 == process.returncode, log
-    assert time.monotonic() - begun < 5
     return log
 
 

@@ -78,7 +78,7 @@ class Web:
     def close(self) -> None:
         """End the server."""
         self.process.terminate()
-        self.process.communicate(timeout=10)
+        self.process.communicate(timeout=DEADLINE_S)
 
 
 class Harness:
@@ -113,7 +113,7 @@ class Harness:
         finally:
             if running.poll() is None:
                 running.send_signal(signal.SIGINT)
-            running.communicate(timeout=30)
+            running.communicate(timeout=DEADLINE_S)
 
     def finish(self, running: subprocess.Popen[str], timeout_s: float = 120.0) -> str:
         """Wait for a harvest's end, which must be a good one; gives what it said."""

@@ -14,7 +14,7 @@ import pytest
 
 from tests.site.checker import violations
 from tests.system import sites
-from tests.system.harness import Harness, Web, until
+from tests.system.harness import DEADLINE_S, Harness, Web, until
 
 pytestmark = pytest.mark.system
 
@@ -77,7 +77,7 @@ def test_everything_is_killed_and_the_same_command_goes_on(
             until(lambda part=part: len(web.requests()) > part * PAGES // 4, "pages are asked for")  # type: ignore[misc]
             for pid in home.processes():
                 os.kill(pid, signal.SIGKILL)
-            running.wait(timeout=10)
+            running.wait(timeout=DEADLINE_S)
         until(lambda: not home.processes(), "all are gone")
     home.run("harvest", web.url("/index.html"), "--delay", "0")
     check(web, home, fault_free, faults=2, abandoned=2)
@@ -117,7 +117,7 @@ def test_the_harvest_ends_cleanly_at_ctrl_c_and_goes_on_later(
     with home.harvest(web.url("/index.html"), "--delay", "0") as running:
         until(lambda: len(web.requests()) > PAGES // 3, "pages are asked for")
         running.send_signal(signal.SIGINT)
-        running.communicate(timeout=12)
+        running.communicate(timeout=DEADLINE_S)
         assert [] == home.processes()
     home.run("harvest", web.url("/index.html"), "--delay", "0")
     check(web, home, fault_free, faults=1)

@@ -35,10 +35,14 @@ def test_what_changes_is_asked_sooner(webs: Callable[..., Web], homes: Callable[
     def asked(status: int = 0) -> Counter[str]:
         return Counter(entry["path"] for entry in web.requests() if status in (0, entry["status"]))
 
-    until(lambda: asked()[CHANGING] >= 6 and asked()[VALID] >= 3, "the changing page is asked for the sixth time")
-    counts, unchanged = asked(), asked(304)
+    def is_sooner() -> bool:
+        counts = asked()
+        return counts[VALID] >= 3 and max(5, counts[SAME], counts[VALID]) < counts[CHANGING]
+
+    # However slow the machine is: the pauses of what stays the same grow.
+    until(is_sooner, "the changing page is asked for more often than the others")
     home.run("stop")
-    assert max(counts[SAME], counts[VALID]) < counts[CHANGING]
+    counts, unchanged = asked(), asked(304)
     assert 2 <= unchanged[VALID] == counts[VALID] - 1
     assert {f"/{name}" for name in ("index.html", "page-2.html")} == set(unchanged)
     assert [] == violations(web.requests(), 0.05)
