@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from tests import shim
 from tests.system import sites
 from tests.system.harness import CLONE, Harness, Web
+
+DAY_S = 86_400.0
 
 
 @pytest.fixture
@@ -47,6 +51,19 @@ def homes(place: Path) -> Iterator[Callable[..., Harness]]:
             return made[-1]
 
         yield make
+
+
+@pytest.fixture
+def _at_noon(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """It is noon for all that is started, so that no new day begins meanwhile; where the clocks can be shifted."""
+    if shim.why_not():
+        yield
+        return
+    with shim.Shim(place / "clock", place / "nowhere") as machine:
+        machine.clocks(real_s=DAY_S / 2 - time.time() % DAY_S)
+        for name, value in machine.environment.items():
+            monkeypatch.setenv(name, value)
+        yield
 
 
 @pytest.fixture

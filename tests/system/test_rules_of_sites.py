@@ -51,6 +51,7 @@ URL: /page-[45]
 """
 
 
+@pytest.mark.usefixtures("_at_noon")  # a budget is one of a day
 def test_rules_budgets_and_exclusions(webs: Webs, homes: Homes, names: Names) -> None:
     web, home = webs(6, "--robots", "User-agent: *\nDisallow: /page-3\n", bind="127.33.3.1"), homes(SETTINGS)
     port = web.address.rpartition(":")[2]
