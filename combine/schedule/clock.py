@@ -66,11 +66,12 @@ def _second_text(second: int) -> str:
 
 @lru_cache(maxsize=4096)
 def epoch_of(text: str) -> float:
-    """A time written `YYYY-MM-DDThh:mm:ss[.fff]Z` as epoch seconds; 0 where it is none."""
+    """A time written `YYYY-MM-DDThh:mm:ss[.fff]Z` as epoch seconds; 0 where it is none. Without a zone it is UTC."""
     try:
-        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def is_overtaken(last: str, since: str, now: float) -> bool:

@@ -46,12 +46,22 @@ def test_the_clocks_of_this_machine() -> None:
         ("soon", 0.0),
         ("2026-13-01T00:00:00Z", 0.0),
         ("9999999999999", 0.0),
+        ("0001-01-01T00:00:00+10:00", -62135632800.0),
     ],
 )
 def test_times_as_text(text: str, epoch: float) -> None:
     assert epoch == epoch_of(text)
     if epoch >= 60.5:
         assert text[:19] == utc_text(epoch)[:19]
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process cannot be set here")
+def test_a_time_without_a_zone_is_utc_whatever_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Pacific/Kiritimati")
+        time.tzset()
+        assert 1780315200.0 == epoch_of("2026-06-01T12:00:00") == epoch_of("2026-06-01 12:00")
+    time.tzset()
 
 
 # Rates --------------------------------------------------------------------------------------------------------------
