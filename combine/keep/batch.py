@@ -28,7 +28,7 @@ from formats.hrf import Harvest
 
 SUFFIX = ".hrf"
 
-_NAME = re.compile(r"(?P<boottime>[0-9]{19})-(?P<boot>[0-9a-f]{8})-(?P<slot>[a-z]+-[0-9]{1,6})-(?P<pid>[0-9]{1,10})")
+_NAME = re.compile(r"[0-9]{19}-[0-9a-f]{8}-[a-z]+-[0-9]{1,6}-[0-9]{1,10}")
 _COPY_BYTES = 1 << 20
 
 
@@ -51,15 +51,6 @@ def is_batch_name(name: str) -> bool:
 def age_key(name: str) -> tuple[bool, str]:
     """Sorts names of batches, the oldest first."""
     return name[20:28] == this_boot(), name
-
-
-def published_s(name: str) -> float:
-    """Seconds of CLOCK_BOOTTIME at which a batch was published.
-
-    0 for one of an earlier boot and for what is no batch.
-    """
-    match = _NAME.fullmatch(name)
-    return int(match["boottime"]) / 1e9 if match and match["boot"] == this_boot() else 0.0
 
 
 class Sealed:

@@ -52,7 +52,7 @@ def detected(text: str) -> list[tuple[str, int]]:
         return []
     sample = text[:_LOOKED_AT].replace("\n", " ")
     try:
-        reliable, _, details = pycld2.detect(sample)
+        reliable, _, details = pycld2.detect(sample, isPlainText=True)
     except pycld2.error:
         # The library refuses control characters.
         return detected("".join(filter(str.isprintable, sample))) if not sample.isprintable() else []

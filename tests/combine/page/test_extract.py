@@ -211,6 +211,13 @@ def test_language_is_the_declared_one_unless_the_text_is_plainly_in_another(
     assert expected == language.judged(text, declared)
 
 
+def test_what_stands_in_angle_brackets_is_text() -> None:
+    german = "Das ist ein deutscher Satz, der hier steht, und er handelt von Wasser und Land"
+    assert "de" == language.judged(
+        f"It is short, and it is about the sea. <{german}, und von Bergen> {german[:40]}", ""
+    )
+
+
 def test_a_page_of_the_demonstration_is_in_the_language_it_declares() -> None:
     page = Path(__file__).parents[3] / "bench" / "demo_site" / "sv" / "index.html"
     assert "sv" == page_of(page.read_text()).language
