@@ -59,6 +59,14 @@ def test_a_value_keeps_all_but_control_characters(value: str) -> None:
     assert kept == wir.record([("title", value)]).get("title")
 
 
+@pytest.mark.parametrize("around", ["", "é€\xa0"])
+def test_every_character_is_kept_or_dropped(around: str) -> None:
+    dropped = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+    for code in (*range(0x2100), *range(0xD7F0, 0xE010), 0xFFFF, 0x1F600, 0x10FFFF):
+        value = f"{around}{chr(code)}a"
+        assert dropped.sub("", value) == wir.record([("title", value)]).get("title"), hex(code)
+
+
 @pytest.mark.parametrize("name", golden.names("wir"))
 def test_golden_records(name: str) -> None:
     raw, says = golden.load(name, "wir")
