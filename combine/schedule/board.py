@@ -20,7 +20,7 @@ from combine.schedule import politeness, traps
 from combine.schedule.clock import Clock, utc_text
 from combine.schedule.exclusions import Exclusions
 from combine.schedule.line import Line
-from combine.schedule.rows import DEAD, QUEUED, Row, Rows, job_key
+from combine.schedule.rows import DEAD, QUEUED, Ready, Row, Rows, job_key
 from combine.schedule.seeds import Seeds
 from combine.schedule.sites import EMPTY, Site, Sites
 from combine.schedule.visit import one_scope, with_event
@@ -170,9 +170,10 @@ class Board:
 
     def delay(self, site: Site) -> float:
         """The delay of a site now, in seconds."""
-        listed = self.is_listed(site.host, site.address)
-        delay = politeness.base_delay(self.settings, site.host, site.told, site.asked, listed, site.auto)
-        return politeness.with_crawl_delay(self.settings, site.host, delay, site.crawl)
+        host = site.host
+        listed = self.is_listed(host, site.address)
+        delay = politeness.base_delay(self.settings, host, site.told, site.asked, listed, site.auto)
+        return politeness.with_crawl_delay(self.settings, host, delay, site.crawl) if site.crawl > delay else delay
 
     def settle(self, site: Site) -> None:
         """Put a site where its facts say it belongs; one without rows, whose rest is over, leaves memory."""
@@ -338,7 +339,7 @@ class Board:
             self.rows.trap(site, found.pattern, self.settings.traps.same_run)
             self.same.add(site)
 
-    def scopes_now(self, row: Row) -> str:
+    def scopes_now(self, row: Row | Ready) -> str:
         """For which scope, and with how many hops left, a row's links would be offered now."""
         if not row.seed:
             return ""

@@ -1,8 +1,9 @@
 """The frontier: the whole state of the scheduler, and the last steps of a URL's life in it: STORED, told, relinked.
 
-It is built in layers, each of which knows only those below: `board` (rows and sites), `leases` (TAKE), `outcomes`
-(DONE, names), and this one. Each method makes one step of a URL's life (docs/life-of-a-url.md) inside the open
-transaction; the caller commits before it answers. Rules that must hold, and where:
+It is built in layers, each of which knows only those below: `board` (rows and sites), `leases` (who has what),
+`handout` (TAKE), `outcomes` (DONE, names), and this one. Each method makes one step of a URL's life
+(docs/life-of-a-url.md) inside the open transaction; the caller commits before it answers. Rules that must hold, and
+where:
 
     a row lives until its page is stored        `stored` marks, `told` deletes
     fetch numbers fence                         every step looks its row up by FETCH

@@ -13,7 +13,7 @@ from itertools import islice
 from combine.errors import Rejected
 from combine.schedule import politeness
 from combine.schedule.board import REASON_LENGTH, ROBOTS_ELSEWHERE
-from combine.schedule.leases import Leases
+from combine.schedule.handout import Handout
 from combine.schedule.line import GOOD, NEW, PROBE_S, SILENT
 from combine.schedule.rows import DEFERRED, FETCHED, LEASED, QUEUED, Row, job_key
 from combine.schedule.sites import UNRESOLVED, Site
@@ -34,7 +34,7 @@ NO_HTTPS = politeness.SITE_FAILURES - {"dns"}
 NO_SUCH_NAME, NO_SUCH_NAME_S = 3, 60.0
 
 
-class Outcomes(Leases):
+class Outcomes(Handout):
     """The leases, and what comes of them."""
 
     def done_all(self, lines: list[Job]) -> list[int]:
@@ -250,13 +250,12 @@ class Outcomes(Leases):
         site.reason = reason
         if is_refused or site.name_failures >= NO_SUCH_NAME:
             while rows := self.rows.ready(site.id, 500, set()):
-                for row in rows:
-                    self.die(row, reason)
+                for ready in rows:
+                    self.die(self.rows.row(ready.seq), reason)
             return
         self.line.note(site.id, True, now, _known(site))
-        rows = self._ready(site, 1)
-        if rows:
-            self.fail(rows[0], jcf.job(OUTCOME="failed", REASON="dns"))
+        if (row := self.first_ready(site)) is not None:
+            self.fail(row, jcf.job(OUTCOME="failed", REASON="dns"))
         wait = PROBE_S
         if not self.line.is_down():
             site.failures += 1

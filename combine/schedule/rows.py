@@ -2,9 +2,8 @@
 
 A row's key is its site and 64 bits of the MD5 of its kind, its URL and, for a robots job, the site that waits. Its
 state is one of QUEUED (may be handed out), DEFERRED (queued, but not before `later`), LEASED, FETCHED (its harvest lies
-in a batch), STORED (its result is committed here and idbd is to hear of it), DEAD. Indexes are partial, so that a row
-is only in those of its state. `later` is a boot time, and `wait` the wait it came from: after a reboot waits begin
-again in full.
+in a batch), STORED (its result is committed here and idbd is to hear of it), DEAD. `later`
+is a boot time, and `wait` the wait it came from: after a reboot waits begin again in full.
 """
 
 from __future__ import annotations
@@ -20,51 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from combine.schedule.database import open_database
+from combine.schedule.tables import SCHEMA as _SCHEMA
+from combine.services import MESSAGE_LINES
 from formats.jcf import VERSION
 
 QUEUED, DEFERRED, LEASED, FETCHED, STORED, DEAD = range(6)
 
 STATE_NAMES = ("queued", "queued", "leased", "fetched", "fetched", "dead")
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS site(
-    id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, told REAL, auto REAL, crawl REAL NOT NULL DEFAULT 0,
-    next REAL NOT NULL DEFAULT 0, rest REAL NOT NULL DEFAULT 0, shut INTEGER NOT NULL DEFAULT 0,
-    blocked REAL NOT NULL DEFAULT 0, block_s REAL NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '',
-    failures INTEGER NOT NULL DEFAULT 0, refusals INTEGER NOT NULL DEFAULT 0, day INTEGER NOT NULL DEFAULT 0,
-    requests INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, holder TEXT NOT NULL DEFAULT '');
-CREATE TABLE IF NOT EXISTS scope(id INTEGER PRIMARY KEY, text TEXT UNIQUE NOT NULL);
-CREATE TABLE IF NOT EXISTS seed(
-    id INTEGER PRIMARY KEY, url TEXT UNIQUE NOT NULL, scope INTEGER NOT NULL, maxdepth INTEGER,
-    tag TEXT NOT NULL DEFAULT '', delay TEXT NOT NULL DEFAULT '', budget TEXT NOT NULL DEFAULT '');
-CREATE INDEX IF NOT EXISTS seed_budget ON seed(budget);
-CREATE TABLE IF NOT EXISTS trap(site INTEGER, h INTEGER, urls INTEGER NOT NULL, PRIMARY KEY(site, h)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS budget(name TEXT PRIMARY KEY, left INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS lease(
-    id INTEGER PRIMARY KEY, site INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL,
-    boot TEXT NOT NULL, until REAL NOT NULL, delay REAL NOT NULL, address TEXT NOT NULL, asked TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS job(
-    seq INTEGER PRIMARY KEY, site INTEGER NOT NULL, h INTEGER NOT NULL, state INTEGER NOT NULL, kind TEXT NOT NULL,
-    prio INTEGER NOT NULL, depth INTEGER NOT NULL, seed INTEGER NOT NULL, since TEXT NOT NULL DEFAULT '',
-    fetch INTEGER NOT NULL DEFAULT 0, lease INTEGER NOT NULL DEFAULT 0, nrt INTEGER NOT NULL DEFAULT 0,
-    first_failed REAL NOT NULL DEFAULT 0, later REAL NOT NULL DEFAULT 0, wait REAL NOT NULL DEFAULT 0,
-    at REAL NOT NULL DEFAULT 0, batch TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '',
-    events TEXT NOT NULL DEFAULT '', relinks TEXT NOT NULL DEFAULT '', line TEXT NOT NULL,
-    scopes TEXT NOT NULL DEFAULT '', result TEXT NOT NULL DEFAULT '');
-CREATE TEMP TABLE asked(site INTEGER, h INTEGER);
-CREATE UNIQUE INDEX IF NOT EXISTS job_key ON job(site, h);
-CREATE INDEX IF NOT EXISTS job_ready ON job(site, prio, depth, seq) WHERE state = 0 AND kind <> 'relink';
-CREATE INDEX IF NOT EXISTS job_relink ON job(seq) WHERE state = 0 AND kind = 'relink';
-CREATE INDEX IF NOT EXISTS job_errand ON job(site) WHERE kind = 'robots' AND state = 0;
-CREATE INDEX IF NOT EXISTS job_later ON job(later) WHERE state = 1;
-CREATE UNIQUE INDEX IF NOT EXISTS job_fetch ON job(fetch) WHERE fetch > 0;
-CREATE INDEX IF NOT EXISTS job_lease ON job(lease) WHERE state = 2;
-CREATE INDEX IF NOT EXISTS job_batch ON job(batch) WHERE state = 3;
-CREATE INDEX IF NOT EXISTS job_stored ON job(seq) WHERE state = 4;
-CREATE INDEX IF NOT EXISTS job_dead ON job(site, kind) WHERE state = 5;
-CREATE INDEX IF NOT EXISTS job_since ON job(since) WHERE since <> '' AND state < 5;
-"""
 
 _COLUMNS = (
     "seq, site, h, state, kind, prio, depth, seed, since, fetch, lease, nrt, first_failed, later, batch, reason,"
@@ -72,8 +33,11 @@ _COLUMNS = (
 )
 
 
+_READY = "seq, site, fetch, line, kind, prio, depth, seed, since, nrt"
+
 _FIRST_64 = struct.Struct(">q8x").unpack
 _BEGIN = f'{VERSION} URL="'
+_KNOWN = ' FTIME="'
 
 
 class Brief(NamedTuple):
@@ -92,6 +56,36 @@ class Stored(NamedTuple):
 
     seq: int
     result: str
+
+
+class Ready(NamedTuple):
+    """What a hand-out must know of a row that may go."""
+
+    seq: int
+    site: int
+    fetch: int
+    line: str
+    kind: str
+    prio: int
+    depth: int
+    seed: int
+    since: str
+    nrt: int
+
+    @property
+    def url(self) -> str:
+        """The job's URL."""
+        return _url_of(self.line)
+
+    @property
+    def alike(self) -> tuple[int | str, ...]:
+        """What all that is said of it depends on, but its line and its numbers."""
+        return self[4:]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a visit has left a record of it: its validators go with the job."""
+        return _KNOWN in self.line
 
 
 @dataclass(slots=True)
@@ -123,14 +117,24 @@ class Row:
     @property
     def url(self) -> str:
         """The job's URL, with which its line begins: it is asked for more often than all the rest."""
-        assert self.line.startswith(_BEGIN), "a job's line begins with its URL"
-        return self.line[len(_BEGIN) : self.line.index('"', len(_BEGIN))]
+        return _url_of(self.line)
+
+
+def _url_of(line: str) -> str:
+    assert line.startswith(_BEGIN), "a job's line begins with its URL"
+    return line[len(_BEGIN) : line.index('"', len(_BEGIN))]
 
 
 def job_key(kind: str, url: str, waiting: str = "") -> int:
     """64 bits that tell a job from any other of its site."""
     digest = hashlib.md5(f"{kind}\0{url}\0{waiting}".encode(), usedforsecurity=False).digest()
     return int(_FIRST_64(digest)[0])
+
+
+def _paid(spent: set[str]) -> str:
+    """The condition that a row's run can pay for it."""
+    marks = ",".join("?" * len(spent))
+    return f" AND (kind = 'robots' OR seed NOT IN (SELECT id FROM seed WHERE budget IN ({marks})))" if spent else ""
 
 
 @lru_cache(maxsize=64)
@@ -232,10 +236,15 @@ class Rows:
 
     def delete_stored(self, rows: Iterable[Stored]) -> list[Row]:
         """Delete those of these that are STORED; gives them as they are now, in the order of their numbers."""
+        return self.delete_many([row.seq for row in rows], " AND state = 4")
+
+    def delete_many(self, numbers: list[int], where: str = "") -> list[Row]:
+        """Delete the rows with these numbers; gives them as they were, in the order of their numbers."""
+        if not numbers:
+            return []
         self.begin()
-        wanted = json.dumps([row.seq for row in rows])
-        where = "state = 4 AND seq IN (SELECT value FROM json_each(?))"
-        found = self.db.execute(f"DELETE FROM job WHERE {where} RETURNING {_COLUMNS}", (wanted,)).fetchall()
+        statement = f"DELETE FROM job WHERE seq IN (SELECT value FROM json_each(?)){where} RETURNING {_COLUMNS}"
+        found = self.db.execute(statement, (json.dumps(numbers),)).fetchall()
         return sorted((Row(*row) for row in found), key=lambda row: row.seq)
 
     def insert(self, site: int, h: int, kind: str, prio: int, depth: int, seed: int, since: str, line: str) -> int:
@@ -273,21 +282,33 @@ class Rows:
         self.begin()
         return int(self.db.execute("INSERT INTO site(name) VALUES (?)", (name,)).lastrowid or 0)
 
-    def ready(self, site: int, count: int, spent: set[str]) -> list[Row]:
-        """The next jobs of a site whose runs' budgets are not spent: by priority, then breadth first, then age."""
-        where = "state = 0 AND kind <> 'relink' AND site = ?"
-        if spent:
-            marks = ",".join("?" * len(spent))
-            where += f" AND (kind = 'robots' OR seed NOT IN (SELECT id FROM seed WHERE budget IN ({marks})))"
-        return self._many(f"{where} ORDER BY prio, depth, seq LIMIT ?", site, *spent, count)
+    def row(self, number: int) -> Row:
+        """The row with a number that is known to be there."""
+        row = self._one("seq = ?", number)
+        assert row is not None, "a row that was read a moment ago is there"
+        return row
 
-    def relinks(self, count: int) -> list[Row]:
+    def ready(self, site: int, count: int, spent: set[str]) -> list[Ready]:
+        """The next jobs of a site whose runs' budgets are not spent: by priority, then breadth first, then age."""
+        return self._ready(f"site = ?{_paid(spent)} ORDER BY prio, depth, seq LIMIT ?", site, *spent, count)
+
+    def ready_of(self, sites: Iterable[int], spent: set[str]) -> list[Ready]:
+        """All jobs of some sites that `ready` would give, in its order."""
+        wanted = json.dumps(list(sites))
+        where = f"site IN (SELECT value FROM json_each(?)){_paid(spent)} ORDER BY site, prio, depth, seq"
+        return self._ready(where, wanted, *spent) if wanted != "[]" else []
+
+    def relinks(self, count: int) -> list[Ready]:
         """The next relink jobs, oldest first."""
-        return self._many("state = 0 AND kind = 'relink' ORDER BY seq LIMIT ?", count)
+        found = self.db.execute(
+            f"SELECT {_READY} FROM job WHERE state = 0 AND kind = 'relink' ORDER BY seq LIMIT ?", (count,)
+        )
+        return list(map(Ready._make, found.fetchall()))
 
     def of_lease(self, lease: int) -> list[Row]:
         """The rows that a lease still holds."""
-        return self._many("state = 2 AND lease = ?", lease)
+        # By their fetch numbers, which follow that of the lease: an index of leases would cost each hand-out 1 µs.
+        return self._many("fetch > ? AND fetch <= ? AND state = 2 AND lease = ?", lease, lease + MESSAGE_LINES, lease)
 
     def of_batch(self, batch: str) -> list[Row]:
         """The fetched rows whose harvests lie in a batch."""
@@ -327,15 +348,21 @@ class Rows:
         (relinks,) = self.db.execute("SELECT count(*) FROM job WHERE state = 0 AND kind = 'relink'").fetchone()
         if relinks:
             counts[0] = {QUEUED: relinks}
-        indexes = {DEFERRED: "later", LEASED: "lease", FETCHED: "batch", STORED: "stored", DEAD: "dead"}
+        indexes = {DEFERRED: "later", LEASED: "fetch", FETCHED: "batch", STORED: "stored", DEAD: "dead"}
         for state, index in indexes.items():
             statement = (
-                f"SELECT site, kind, count(*) FROM job INDEXED BY job_{index} WHERE state = {state} GROUP BY 1, 2"
+                f"SELECT site, kind, count(*) FROM job INDEXED BY job_{index} WHERE state = {state}"
+                f"{' AND fetch > 0' * (state == LEASED)} GROUP BY 1, 2"
             )
             for site, kind, count in self.db.execute(statement):
                 held = counts.setdefault(0 if kind == "relink" else site, {})
                 held[state] = held.get(state, 0) + count
         return counts
+
+    def open_leases(self, leases: Iterable[tuple[int, int, int, int, str, float, float, str, str]]) -> None:
+        """Keep leases, in the form in which `leases` gives them."""
+        self.begin()
+        self.db.executemany("INSERT INTO lease VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", leases)
 
     def leases(self) -> list[tuple[int, int, int, int, str, float, float, str, str]]:
         """All leases: number, site, pid, start, boot id, end, delay, address, pace that was asked for."""
@@ -359,6 +386,10 @@ class Rows:
         self.change(
             "UPDATE site SET next = ? + rest, blocked = CASE WHEN block_s > 0 THEN ? + block_s ELSE 0 END", now, now
         )
+
+    def _ready(self, where: str, *values: object) -> list[Ready]:
+        statement = f"SELECT {_READY} FROM job WHERE state = 0 AND kind <> 'relink' AND {where}"
+        return list(map(Ready._make, self.db.execute(statement, values).fetchall()))
 
     def _one(self, where: str, *values: object) -> Row | None:
         row = self.db.execute(f"SELECT {_COLUMNS} FROM job WHERE {where}", values).fetchone()

@@ -47,6 +47,7 @@ class Seeds:
         self._rows = rows
         self._by_url: dict[str, Seed] = {}
         self._by_id: dict[int, Seed] = {}
+        self._left: dict[str, int] = {}
         self.spent: set[str] = set()
         self.is_refilled = False
         self.version = 0  # counts what was written: a seed read before may be another by now
@@ -56,7 +57,8 @@ class Seeds:
         """Forget what is cached, and read which budgets are spent."""
         self._by_url.clear()
         self._by_id.clear()
-        self.spent = {name for (name,) in self._rows.db.execute("SELECT name FROM budget WHERE left <= 0")}
+        self._left = dict(self.budgets())
+        self.spent = {name for name, left in self._left.items() if left <= 0}
 
     def find(self, url: str) -> Seed | None:
         """The seed with a URL."""
@@ -103,19 +105,13 @@ class Seeds:
 
     def spend(self, seed: Seed, pages: int) -> None:
         """Take pages from a seed's budget, or give them back (negative)."""
-        if not seed.budget or not self._rows.change(
-            "UPDATE budget SET left = left - ? WHERE name = ?", pages, seed.budget
-        ):
-            return
-        (left,) = self._rows.db.execute("SELECT left FROM budget WHERE name = ?", (seed.budget,)).fetchone()
-        self._note_left(seed.budget, left)
+        if seed.budget in self._left:
+            self._rows.change("UPDATE budget SET left = left - ? WHERE name = ?", pages, seed.budget)
+            self._note_left(seed.budget, self._left[seed.budget] - pages)
 
     def left(self, seed: Seed) -> float:
         """How many pages a seed's run may still take."""
-        if not seed.budget:
-            return UNLIMITED
-        row = self._rows.db.execute("SELECT left FROM budget WHERE name = ?", (seed.budget,)).fetchone()
-        return float(row[0]) if row else UNLIMITED
+        return self._left.get(seed.budget, UNLIMITED)
 
     def set_budget(self, name: str, left: int) -> None:
         """Set how many pages a run may still take."""
@@ -123,6 +119,7 @@ class Seeds:
         self._note_left(name, left)
 
     def _note_left(self, name: str, left: int) -> None:
+        self._left[name] = left
         if left <= 0:
             self.spent.add(name)
         elif name in self.spent:
@@ -141,6 +138,7 @@ class Seeds:
         if known is None:
             unused = "DELETE FROM budget WHERE name NOT IN (SELECT budget FROM seed)"
             self._rows.change(unused)
+            self._left = dict(self.budgets())
             self.set_budget(name, limit)
 
     def _write(self, url: str, scope: Scope, maxdepth: int | None, tag: str, delay: str, budget: str) -> None:

@@ -399,7 +399,7 @@ def test_a_disk_too_full_to_recover_from_is_waited_for(tmp_path: Path) -> None:
 def test_a_fault_in_the_middle_of_a_verb_leaves_nothing_half_done(tmp_path: Path) -> None:
     async def work(made: Cabin) -> None:
         await made.call("ADD", SEED, link("1"))
-        with broken(desk(made)._frontier, "_hand_out", [KeyError("a bug")]), pytest.raises(RetryLater, match="see the"):
+        with broken(desk(made)._frontier, "_put", [KeyError("a bug")]), pytest.raises(RetryLater, match="see the"):
             await take(made)
         said = await stat(made)
         assert (2, 0, 0) == tuple(said.number(name) for name in ("QUEUED", "LEASED", "LEASEDSITES"))

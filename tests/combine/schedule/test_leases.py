@@ -110,6 +110,21 @@ def test_a_lease_has_as_many_jobs_as_fit(delay: str, jobs: int) -> None:
     assert jobs == len(world.take())
 
 
+@pytest.mark.parametrize(("delay", "jobs"), [("0", 1000), ("60", 500)])
+def test_many_sites_go_at_once_each_with_its_own_jobs(delay: str, jobs: int) -> None:
+    world = World()
+    for number in range(500):
+        seed = f"http://{number}.example/"
+        world.seed(seed, DELAY=delay)
+        add(world, *(f"{seed}{page}" for page in range(6)), seed=seed)
+    world.addresses = {f"{number}.example": f"198.41.{number // 250}.{number % 250}" for number in range(500)}
+    taken = world.take(count=1000)
+    assert jobs == len(taken)
+    assert all(job.url.startswith(f"{job.get('SEED')}") and job.get("DELAY") == delay for job in taken)
+    assert len({job.get("LEASE") for job in taken}) == len({job.get("SEED") for job in taken})
+    assert len(taken) == len({job.fetch for job in taken})
+
+
 def test_an_answer_holds_no_more_jobs_than_a_message() -> None:
     world = World(listed=always)
     for number in range(12):
@@ -552,6 +567,18 @@ def test_relinks_and_errands_cost_nothing(limited: World) -> None:
     limited.add(jcf.job(URL="http://a.example/robots.txt", KIND="robots", FOR="http://c.example/"))
     (errand,) = limited.take()
     assert "robots" == errand.kind
+
+
+def test_a_run_that_ends_within_a_take_does_not_hide_another_on_the_next_site() -> None:
+    world = World(listed=always)
+    world.seed("http://a.example/", BUDGET="run", LIMIT=100)
+    world.seed("http://b.example/", BUDGET="run")
+    add(world, *(f"http://b.example/{number}" for number in range(150)), seed="http://b.example/")
+    add(world, *(f"http://a.example/{number}" for number in range(150)))
+    world.seed("http://b.example/other", PRIO=9)
+    taken = world.take()
+    assert 101 == len(taken)
+    assert "http://b.example/other" in urls(taken)
 
 
 # Relink jobs --------------------------------------------------------------------------------------------------------

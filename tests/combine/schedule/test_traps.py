@@ -169,3 +169,54 @@ def test_a_flood_of_the_same_content_is_bounded(same: str, is_full: bool) -> Non
     assert 1 == world.add(link("else/1")).new
     if is_full:
         assert "a trap (same content)" in report.why(world.frontier, SEED + "item/99", None)[0].get("REASON")
+
+
+@pytest.fixture
+def flooded() -> World:
+    """A world in which a kind of pages is about to end, with more of it and of others in the queue."""
+    world = World(replace(KNOWN, traps=replace(LIMITS, same_run=3)))
+    world.seed(SEED, DELAY="0")
+    world.add(*(link(f"item/{number}") for number in range(9)), link("else/1"))
+    for number in range(3):
+        world.fetch(f"{SEED}item/{number}", SAME=SEED + "other", FTIME="2026-06-01T12:00:00Z")
+    world.clock.sleep(61.0)
+    return world
+
+
+def test_what_is_queued_when_its_kind_ends_is_not_asked_any_more(flooded: World) -> None:
+    assert {SEED, SEED + "else/1"} == {job.url for job in flooded.take()}
+    assert "" == flooded.state(SEED + "item/5")
+    assert "a trap (same content)" in report.why(flooded.frontier, SEED + "item/5", None)[0].get("REASON")
+    assert 0 == flooded.add(link("item/5")).new
+
+
+@pytest.mark.parametrize("name", ["item/50", "item/51"])
+def test_what_the_operator_gives_and_what_has_a_record_is_asked_although_its_kind_has_ended(
+    flooded: World, name: str
+) -> None:
+    if name == "item/50":
+        flooded.seed(SEED + name, DELAY="0")
+    else:
+        flooded.add(link("item/0"), is_due=True)
+        name = "item/0"
+    assert SEED + name in {job.url for job in flooded.take()}
+
+
+def test_what_a_dead_holder_may_have_harvested_is_asked_although_its_kind_has_ended(flooded: World) -> None:
+    flooded.frontier.same.clear()
+    jobs = flooded.take()
+    flooded.frontier.same.add(flooded.site("a.example").id)
+    flooded.take()
+    flooded.clock.sleep(61.0)
+    assert {job.url for job in jobs} == {job.url for job in flooded.take()}
+
+
+def test_a_site_all_of_whose_rows_go_is_empty() -> None:
+    world = World(replace(KNOWN, traps=replace(LIMITS, same_run=3)))
+    world.seed(SEED, DELAY="0")
+    world.add(*(link(f"item/{number}") for number in range(300)))
+    for url in (SEED, *(f"{SEED}item/{number}" for number in range(3))):
+        world.fetch(url, SAME=SEED + "other")
+    world.clock.sleep(61.0)
+    assert [] == world.take()
+    assert 0 == world.row_count()
