@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -146,30 +147,41 @@ class Rows:
     """The queue's tables. One process owns the database; nothing is durable before `commit`."""
 
     def __init__(self, path: Path) -> None:
-        self.db = open_database(path, _SCHEMA)
+        self._db = open_database(path, _SCHEMA)
         self.syncs = 0  # commits of something
         self._held: dict[int, Row] = {}
+        self._columns: tuple[str, ...] = ()  # those that the moves set
+        self._moves: list[tuple[object, ...]] = []  # rows to states, not yet written: see `set_state`
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The database, in which all that was changed can be seen."""
+        if self._moves:
+            self._write_moves()
+        return self._db
 
     def begin(self) -> None:
         """Open a transaction, unless one is open."""
-        if not self.db.in_transaction:
-            self.db.execute("BEGIN")
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN")
 
     def commit(self) -> None:
         """Make durable all that was changed."""
         if self.db.in_transaction:
-            self.db.execute("COMMIT")
+            self._db.execute("COMMIT")
             self.syncs += 1
 
     def rollback(self) -> None:
         """Forget what was not committed."""
-        if self.db.in_transaction:
-            self.db.execute("ROLLBACK")
+        self._moves.clear()
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
 
     def change(self, statement: str, *values: object) -> int:
         """Run a statement that changes something; gives the number of rows it changed."""
         self.begin()
-        return self.db.execute(statement, values).rowcount
+        database = self.db if " job " in statement else self._db  # to other tables moves of rows are nothing
+        return database.execute(statement, values).rowcount
 
     def meta(self, key: str, default: str = "") -> str:
         """A value of the scheduler as a whole."""
@@ -268,9 +280,20 @@ class Rows:
         return numbers
 
     def set_state(self, number: int, state: int, columns: dict[str, object]) -> None:
-        """Move the row with a number to a state, and set columns with it."""
+        """Move the row with a number to a state, and set columns with it.
+
+        A message moves many rows alike, so that they are written together: before the next look at the database.
+        """
         self.begin()
-        self.db.execute(_setting(tuple(columns)), (state, *columns.values(), number))
+        names = tuple(columns)
+        if self._moves and names != self._columns:
+            self._write_moves()
+        self._columns = names
+        self._moves.append((state, *columns.values(), number))
+
+    def _write_moves(self) -> None:
+        moves, self._moves = self._moves, []
+        self._db.executemany(_setting(self._columns), moves)
 
     def lease(self, rows: list[tuple[int, int, str, int]]) -> None:
         """Queued rows go out: fetch number, lease, scopes and number of each."""

@@ -76,7 +76,7 @@ def trap_of(url: str, year: int, limits: Limits) -> Trap | None:
 
 
 def _is_plain(url: str, limits: Limits) -> bool:
-    """Whether a URL, as most, is too short and plain for any trap: each new one is looked at, and a search costs 5 µs."""
+    """Whether a URL, as most, is too short and plain for a trap; each new one is looked at, and a search costs 5 µs."""
     if url.count("/") >= limits.repeats + 2:
         return False
     if "?" in url and url.count("&") + url.count(";") + 1 >= min(limits.repeats, limits.parameters + 1):

@@ -15,42 +15,50 @@ EVENTS = 8
 #: Pairs of scope and hops left kept in a visit. More overlapping scopes than this on one page no longer relink it.
 SCOPES = 16
 
+_NOTHING = Job()
 _VALIDATORS = ("FTIME", "ETAG", "LMOD", "TYP", "DIGEST")
 
 
 def merged(old: Job | None, news: Job, now: float, settings: Settings) -> Job:
     """The visit after one more request: what the news say, and what stays of the old one. News may come twice."""
-    outcome = news.get("OUTCOME")
-    last = news.get("LAST") or utc_text(now)
-    if old is not None and (old.get("LAST"), old.get("OUTCOME")) == (last, outcome):
-        return old.having(SCOPES=merged_scopes(old.get("SCOPES"), news.get("SCOPES")) or None)
-    event = " ".join((last, outcome, news.get("STATUS") or "-", news.get("REASON"))).strip().replace(";", ",")
-    earlier = [known.get("EVENTS") for known in (old, news) if known is not None and known.get("EVENTS")]
-    events = [*";".join(earlier).split(";"), event] if earlier else [event]
-    has_record = news.get("RECORD") == "1"
-    if outcome == "not-modified" and old is not None:
-        has_record = bool(old.get("RECORD"))
-    visit: dict[str, str | None] = {
+    said, held = news.params.get, (old or _NOTHING).params.get
+    outcome, last = said("OUTCOME", ""), said("LAST") or utc_text(now)
+    if old is not None and (held("LAST"), held("OUTCOME")) == (last, outcome):
+        return old.having(SCOPES=merged_scopes(held("SCOPES", ""), said("SCOPES", "")) or None)
+    has_record = bool(held("RECORD")) if outcome == "not-modified" and old is not None else said("RECORD") == "1"
+    visit = {
         "URL": news.url,
-        "KIND": news.get("KIND"),
+        "KIND": said("KIND"),
         "OUTCOME": outcome,
-        "STATUS": news.get("STATUS"),
-        "REASON": news.get("REASON"),
+        "STATUS": said("STATUS"),
+        "REASON": said("REASON"),
         "LAST": last,
         "DUE": utc_text(next_due(old, news, now, settings)),
         "EVERY": f"{interval(old, news, settings):.0f}" if settings.scheduler.revisit == "adaptive" else "",
-        "TO": news.get("TO"),
+        "TO": said("TO"),
         "RECORD": "1" if has_record else "",
-        "SEED": news.get("SEED") or (old.get("SEED") if old else ""),
-        "DEPTH": news.get("DEPTH") or (old.get("DEPTH") if old else ""),
-        "SCOPES": merged_scopes(old.get("SCOPES") if old else "", news.get("SCOPES")),
-        "EVENTS": ";".join(events[-EVENTS:]),
-        "GONE": gone_since(old, news, last),
+        "SEED": said("SEED") or held("SEED"),
+        "DEPTH": said("DEPTH") or held("DEPTH"),
+        "SCOPES": merged_scopes(held("SCOPES", ""), said("SCOPES", "")),
+        "EVENTS": _events(held("EVENTS"), said("EVENTS"), _event(last, outcome, news)),
+        "GONE": gone_since(old, news, last) if outcome == "gone" else "",
     }
     if has_record:
-        source = news if outcome == "ok" else old
-        visit |= {name: source.get(name) for name in _VALIDATORS} if source else {}
+        source = said if outcome == "ok" else held
+        for name in _VALIDATORS:
+            visit[name] = source(name)
     return Job({name: value for name, value in visit.items() if value})
+
+
+def _event(last: str, outcome: str, news: Job) -> str:
+    words = (last, outcome, news.get("STATUS") or "-", news.get("REASON"))
+    return " ".join(words).strip().replace(";", ",")
+
+
+def _events(held: str | None, said: str | None, event: str) -> str:
+    """The last outcomes of a visit, those that the news had of failed tries, and one more."""
+    earlier = ";".join(filter(None, (held, said)))
+    return with_event(earlier, event)
 
 
 def gone_since(old: Job | None, news: Job, last: str) -> str:

@@ -89,6 +89,7 @@ class Visits:
         self.syncs = 0  # commits of something
         self._sites: dict[str, int] = {}
         self._changes: Counter[str | int] = Counter()  # of the counts: by name, and by site that of its records
+        self._digests: dict[tuple[bytes, int, int], bool] = {}  # of a message: whether each is there from now on
         self._held = self._count_held()
 
     def use(self, settings: Settings) -> None:
@@ -113,6 +114,7 @@ class Visits:
             self._db.execute("ROLLBACK")
         self._sites.clear()
         self._changes.clear()
+        self._digests.clear()
         self._held = self._count_held()
 
     def counts(self) -> dict[str, int]:
@@ -130,8 +132,8 @@ class Visits:
         """
         asked = [_asked(line) for line in questions]
         self._learn_sites({name for name, _, _ in asked})
-        sites = self._sites
-        keys = [(n, site, url_key(url, kind)) for n, (name, url, kind) in enumerate(asked) if (site := sites.get(name))]
+        numbers = self._sites.get
+        keys = [(n, site, url_key(url, kind)) for n, (name, url, kind) in enumerate(asked) if (site := numbers(name))]
         # Of two URLs with one hash only one has its visit here.
         lines = [line for n, line in self._join(keys) if _is_of(line, asked[n][1], asked[n][2])]
         latest = utc_text(now + AHEAD_S)
@@ -169,37 +171,39 @@ class Visits:
     def remember(self, news: Iterable[Job], now: float) -> None:
         """Merge what came of requests into the visits; `now` is the epoch time."""
         lines = list(news)
-        self._learn_sites({site_of(line.url) for line in lines})
-        held = self._held_visits(lines)
+        names = [site_of(line.url) for line in lines]
+        keys = [url_key(line.url, line.kind) for line in lines]
+        self._learn_sites(set(names))
+        held = self._held_visits(lines, names, keys)
         rows: dict[tuple[int, int], tuple[int, int, str]] = {}
-        for line in lines:
-            name = (line.kind, line.url)
-            old = held.get(name)
+        self._begin()
+        for line, name, h in zip(lines, names, keys, strict=True):
+            page = (line.kind, line.url)
+            old = held.get(page)
             if line.get("OUTCOME"):
                 visit = merged(old, line, now, self._settings)
             elif old is not None:
                 visit = old.having(SCOPES=merged_scopes(old.get("SCOPES"), line.get("SCOPES")))
             else:
                 continue
-            held[name] = visit
-            key = (self._site(site_of(line.url)), url_key(line.url, line.kind))
+            held[page] = visit
+            key = (self._site(name), h)
             self._account(key, old, visit)
             rows[key] = (int(epoch_of(visit.get("DUE"))), int(bool(visit.get("RECORD"))), jcf.dump_text(visit))
-        if rows:
-            self._begin()
-            self._db.executemany(
-                "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?)", [(*key, *row) for key, row in rows.items()]
-            )
+        self._db.executemany(
+            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?)", [(*key, *row) for key, row in rows.items()]
+        )
+        self._write_digests()
 
-    def _held_visits(self, lines: list[Job]) -> dict[tuple[str, str], Job]:
+    def _held_visits(self, lines: list[Job], names: list[str], hashes: list[int]) -> dict[tuple[str, str], Job]:
         """The visits of these lines' URLs, by kind and URL."""
-        asked = [(line.kind, line.url) for line in lines]
-        keys = [
-            (n, site, url_key(url, kind))
-            for n, (kind, url) in enumerate(asked)
-            if (site := self._sites.get(site_of(url)))
-        ]
-        return {asked[n]: jcf.parse_text(line) for n, line in self._join(keys) if _is_of(line, *asked[n][::-1])}
+        keys = [(n, site, hashes[n]) for n, name in enumerate(names) if (site := self._sites.get(name))]
+        found = {}
+        for n, text in self._join(keys):
+            kind, url = lines[n].kind, lines[n].url
+            if _is_of(text, url, kind):
+                found[kind, url] = jcf.parse_text(text)
+        return found
 
     def due(self, before: float, count: int, site: str = "", outcome: str = "", since: float = 0.0) -> list[Job]:
         """Visits that are due before an epoch time, the most overdue first; or those of a site with an outcome.
@@ -261,6 +265,7 @@ class Visits:
         self._release(site, h)
         self._changes["urls"] -= 1
         self._swap_digest(site, h, visit.get("DIGEST"), "")
+        self._write_digests()
         if visit.get("RECORD"):
             self._count_record(site, -1)
 
@@ -273,7 +278,6 @@ class Visits:
     def _account(self, key: tuple[int, int], old: Job | None, visit: Job) -> None:
         """Keep what hangs on a visit: digests, counts, removals held."""
         had, has = bool(old and old.get("RECORD")), bool(visit.get("RECORD"))
-        self._begin()
         if not has or visit.get("OUTCOME") not in TURNED:
             self._release(*key)
         self._swap_digest(*key, old.get("DIGEST") if old else "", visit.get("DIGEST"))
@@ -308,9 +312,18 @@ class Visits:
         if old == new:
             return
         if old:
-            self._db.execute("DELETE FROM digest WHERE digest = ? AND site = ? AND h = ?", (_digest(old), site, h))
+            self._digests[_digest(old), site, h] = False
         if new:
-            self._db.execute("INSERT OR IGNORE INTO digest VALUES (?, ?, ?)", (_digest(new), site, h))
+            self._digests[_digest(new), site, h] = True
+
+    def _write_digests(self) -> None:
+        """Bring the table of digests up to date: those of a message at once."""
+        added = [key for key, is_there in self._digests.items() if is_there]
+        gone = [key for key, is_there in self._digests.items() if not is_there]
+        self._digests.clear()
+        self._db.executemany("INSERT OR IGNORE INTO digest VALUES (?, ?, ?)", added)
+        if gone:
+            self._db.executemany("DELETE FROM digest WHERE digest = ? AND site = ? AND h = ?", gone)
 
     def _release(self, site: int, h: int) -> None:
         if self._held:
@@ -325,11 +338,10 @@ class Visits:
 
     def _write_counts(self) -> None:
         """Bring the counts up to date: once a commit, since they change with each visit."""
-        for key, change in self._changes.items():
-            if isinstance(key, str):
-                self._db.execute("UPDATE count SET n = n + ? WHERE name = ?", (change, key))
-            else:
-                self._db.execute("UPDATE site SET records = records + ? WHERE id = ?", (change, key))
+        counts = [(change, key) for key, change in self._changes.items() if isinstance(key, str)]
+        sites = [(change, key) for key, change in self._changes.items() if not isinstance(key, str)]
+        self._db.executemany("UPDATE count SET n = n + ? WHERE name = ?", counts)
+        self._db.executemany("UPDATE site SET records = records + ? WHERE id = ?", sites)
         self._changes.clear()
 
     def _site(self, name: str, create: bool = True) -> int:
