@@ -26,6 +26,7 @@ from combine.keep.home import Home, open_home, room
 from combine.keep.places import file_system_of
 from combine.keep.spool import Spool
 from combine.page import html
+from combine.schedule.exclusions import fault_of
 from combine.services import SERVICES, UNITS
 from combine.status import holder, read_status, running
 
@@ -77,6 +78,7 @@ def examine(path: Path, overrides: tuple[str, ...] = ()) -> Iterator[Finding]:
         yield Finding("fail", "home", str(error))
         return
     checks: tuple[Callable[[Home, Settings], Iterator[Finding]], ...] = (
+        _exclusions,
         _agent,
         _room,
         _files,
@@ -154,6 +156,15 @@ def within(version: str, bounds: str) -> bool:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"[0-9]+", version.partition("+")[0])[:3])
+
+
+def _exclusions(home: Home, _: Settings) -> Iterator[Finding]:
+    fault = fault_of(home.exclude_file, home.allow_file)
+    yield (
+        Finding("fail", "exclude", fault)
+        if fault
+        else Finding("ok", "exclude", "its lines, and allow's, are understood")
+    )
 
 
 def _agent(_: Home, settings: Settings) -> Iterator[Finding]:

@@ -157,6 +157,7 @@ def harvest_command(
     if dry_run:
         return EXIT_DONE
     home = create(where) if not is_home(where) else session.home()
+    plan.refuse_unfollowed(home)
     report = harvest(home, made, Bounds(wish.budget, time_s, wait_s), session)
     _say_report(session, report)
     return report.code

@@ -52,6 +52,7 @@ def start_command(session: Session, names: tuple[str, ...], harvesters: int | No
     home = session.home()
     settings = session.settings(home.path)
     wanted = _in_order(names)
+    plan.refuse_unfollowed(home)
     if "harvester" in wanted:
         refuse_without_contact(home, settings, session.overrides)
     if systemd.runs(home):
@@ -87,6 +88,7 @@ def restart_command(session: Session, names: tuple[str, ...]) -> int:
     """
     home = session.home()
     session.settings(home.path)
+    plan.refuse_unfollowed(home)
     workers = {unit["unit"]: _workers(unit) for unit in read_status(home.path)}
     wanted = _in_order(names) if names else tuple(workers) or tuple(UNITS)
     if systemd.runs(home):

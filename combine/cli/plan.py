@@ -2,7 +2,7 @@
 
 Pure: seeds, settings and options in; a plan, or the sentence why there can be none, out. Whether a host name is private
 is only known when it is resolved, which the scheduler does; here literal addresses are judged, and names that are
-private by their meaning.
+private by their meaning. Of the home only the files are looked at that say what must not be asked.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from combine.cli.screen import counted
 from combine.cli.seeds import Seed, Wish
 from combine.config import Settings
 from combine.errors import ConfigError
+from combine.keep.home import Home
+from combine.schedule.exclusions import fault_of
 from combine.schedule.scope import seed_rule
 from combine.web.addresses import Allowed, Refused, is_private
 
@@ -51,6 +53,12 @@ def make(seeds: Sequence[Seed], wish: Wish, settings: Settings) -> Plan:
     pages = settings.harvest.anonymous_pages
     limit = pages if wish.limit is None else min(wish.limit, pages)
     return Plan(tuple(seeds), replace(wish, delay=f"{delay:g}", limit=limit), is_limited=True)
+
+
+def refuse_unfollowed(home: Home) -> None:
+    """Raise ConfigError where the exclude or allow file cannot be followed: nothing would ever be handed out."""
+    if fault := fault_of(home.exclude_file, home.allow_file):
+        raise ConfigError(f"{fault}; nothing is asked while nobody can say what must not be (in {home.path})")
 
 
 def is_listed(url: str, allowed: Allowed) -> bool:

@@ -205,7 +205,7 @@ def create(path: Path) -> Home:
     A full disk raises RetryLater; the next call goes on from there.
     """
     home = Home(Path(os.path.abspath(path)))
-    if is_home(home.path):
+    if os.path.lexists(home.format_file):
         _check_format(home)
     _refuse_long_path(home)
     _refuse_network(home.path)

@@ -95,6 +95,14 @@ def _meant(line: str) -> tuple[str, str]:
 
 _NOTHING = Exclusions()
 
+#: What may stand in a file's place: a pipe would be waited for, and a device read without end.
+_STRANGE = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    **dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "a device"),
+}
+
 
 class ExcludeFile:
     """The exclude file of a home, or its allow file of the same form, read again when it changes."""
@@ -107,23 +115,34 @@ class ExcludeFile:
 
     def look(self) -> Exclusions:
         """The exclusions as they are now; those of the last good file where `fault` says what is wrong."""
+        sentence = self._read()
+        if sentence and sentence != self.fault:
+            log.error("%s; nothing is handed out until it is mended", sentence)
+        self.fault = sentence
+        return self.exclusions
+
+    def _read(self) -> str:
+        """Read the file if it is another than at the last look; gives what is wrong with it."""
+        name = self._path.name
         try:
             facts = self._path.stat()
-            mode = facts.st_mode
-            if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):  # that would be waited for, and this read without end
-                kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device"
-                raise Rejected(f"the {self._path.name} file is {kind}: put a file there")
+            if kind := _STRANGE.get(stat.S_IFMT(facts.st_mode)):
+                return f"the {name} file is {kind}: put a file there"
             stamp = (facts.st_mtime_ns, facts.st_size)
             if stamp != self._stamp or self.fault:
-                self.exclusions = read_exclusions(self._path.read_text("utf-8"), self._path.name)
-            self._stamp, self.fault = stamp, ""
+                self.exclusions = read_exclusions(self._path.read_text("utf-8"), name)
+            self._stamp = stamp
         except FileNotFoundError:
-            self._stamp, self.fault, self.exclusions = None, "", Exclusions()
-        except (Rejected, OSError, UnicodeError) as error:
-            sentence = (
-                f"{error}" if isinstance(error, Rejected) else f"the {self._path.name} file cannot be read: {error}"
-            )
-            if sentence != self.fault:
-                log.error("%s; nothing is handed out until it is mended", sentence)
-            self.fault = sentence
-        return self.exclusions
+            self._stamp, self.exclusions = None, Exclusions()
+        except Rejected as error:
+            return str(error)
+        except UnicodeDecodeError as error:
+            return f"the {name} file is not UTF-8: see its byte {error.start + 1:,}"
+        except OSError as error:
+            return f"the {name} file cannot be read: {error.strerror}"
+        return ""
+
+
+def fault_of(*paths: Path) -> str:
+    """What is wrong with the first of these files that nobody can follow; "" where there is none."""
+    return next(filter(None, (ExcludeFile(path)._read() for path in paths)), "")

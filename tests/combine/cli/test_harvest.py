@@ -199,6 +199,18 @@ def test_a_seed_without_a_record_is_a_finding_with_its_reason(combine: Run, read
     assert f"{A} has no record: it is gone (status 404)" in result.stderr
 
 
+def test_an_exclude_file_that_nobody_can_follow_ends_a_harvest_before_it_begins(
+    combine: Run, ready: Desk, home: Home
+) -> None:
+    home.exclude_file.write_bytes(b"a.example\n\xff")
+    result = combine("harvest", A, *LOCAL)
+    assert (78, True) == (result.exit_code, "the exclude file is not UTF-8: see its byte 11" in result.stderr)
+    assert 0 == combine("harvest", A, *LOCAL, "--dry-run").exit_code
+    for words in (("start",), ("restart", "cabin")):
+        assert 78 == combine(*words).exit_code
+    assert [] == ready.started
+
+
 def test_a_seed_that_was_refused_is_said(combine: Run, ready: Desk) -> None:
     ready.scheduler["ADD"] = [ok(job(URL=A, REASON="the exclude file forbids it"), text="0 new=0 refused=1")]
     result = combine("harvest", A, *LOCAL)

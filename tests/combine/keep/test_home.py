@@ -371,6 +371,8 @@ def test_a_format_that_is_a_named_pipe_is_not_waited_for(home: Home) -> None:
     os.mkfifo(home.format_file)
     with pytest.raises(ConfigError, match="is a named pipe"):
         open_home(home.path, {})
+    with pytest.raises(ConfigError, match="is a named pipe"):
+        create(home.path)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from combine.errors import Rejected
 from combine.keep.home import FIRST_EXCLUDE
-from combine.schedule.exclusions import ExcludeFile, Exclusions, read_exclusions
+from combine.schedule.exclusions import ExcludeFile, Exclusions, fault_of, read_exclusions
 
 #: a line of the file: a URL that it forbids, and one that it does not
 LINES = [
@@ -70,14 +70,19 @@ def test_while_it_cannot_be_read_the_fault_is_said(tmp_path: Path, caplog: pytes
         assert file.look().names("http://a.example/")
         assert file.fault.startswith("line 2 of the exclude file: '(' is no regular expression")
     assert 1 == len(caplog.records)
-    path.write_bytes(b"\xff\xfe")
+    path.write_bytes(b"x\xff\xfe")
     file.look()
-    assert file.fault.startswith("the exclude file cannot be read: ")
+    assert "the exclude file is not UTF-8: see its byte 2" == file.fault == fault_of(tmp_path / "allow", path)
+    path.unlink()
+    path.symlink_to("exclude")
+    file.look()
+    assert "the exclude file cannot be read: Too many levels of symbolic links" == file.fault
     path.unlink()
     path.mkdir()
     file.look()
-    assert file.fault.startswith("the exclude file cannot be read: ")
+    assert "the exclude file is a directory: put a file there" == file.fault
     path.rmdir()
+    assert "" == fault_of(tmp_path / "allow", path)
     path.write_text("b.example\n")
     os.utime(path, ns=(1, 1))
     assert file.look().names("http://b.example/")
