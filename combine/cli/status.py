@@ -16,6 +16,7 @@ import click
 from combine.cli.peers import Stat, ask_stat
 from combine.cli.screen import counted, put, put_coloured, put_json, put_pairs
 from combine.cli.session import Session, command
+from combine.cli.units import waits_of
 from combine.eventlog import event_files
 from combine.keep.home import Home
 from combine.keep.spool import Spool
@@ -40,7 +41,7 @@ def snapshot(home: Home) -> dict[str, Any]:
     return {
         "home": str(home.path),
         "gate": stat.gate if stat else None,
-        "stalled": stat.stalled or None if stat else None,
+        "stalled": (stat and stat.stalled) or waits_of(units) or None,
         "jobs": {name: getattr(stat, name) if stat else None for name in _JOBS},
         "sites": {name: _sites(stat)[name] if stat else None for name in _SITES},
         "records": count_records(home),

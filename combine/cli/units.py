@@ -192,7 +192,12 @@ def unfit(home: Path, unit: str) -> str:
 
 def held_up(home: Path) -> str:
     """What running children wait for that is no page, as a full disk; "" where all go on. Raises RetryLater."""
-    children = [child for status in read_status(home) for child in status["children"]]
+    return waits_of(read_status(home))
+
+
+def waits_of(statuses: list[dict[str, Any]]) -> str:
+    """The same of what the status files of units say."""
+    children = [child for status in statuses for child in status["children"]]
     return "; ".join(f"{child['name']} {child['note']}" for child in children if child["note"].startswith("waits: "))
 
 

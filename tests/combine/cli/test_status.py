@@ -65,6 +65,18 @@ def test_status_as_json_has_the_shape_that_others_rely_on(combine: Run, put: Put
     assert [{"site": "a.org", "state": "blocked", "next_s": 30.0, "reason": "robots.txt answers 503"}] == seen["waits"]
 
 
+def test_what_holds_a_process_up_is_why_nothing_goes_on(
+    combine: Run, running: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert json.loads(combine("status", "--json").stdout)["stalled"] is None
+    seen = _children(running)
+    seen[0]["children"][0]["note"] = "waits: the disk is too full for one page"
+    monkeypatch.setattr(status, "read_status", lambda _: seen)
+    said = "scheduler waits: the disk is too full for one page"
+    assert said == json.loads(combine("status", "--json").stdout)["stalled"]
+    assert f"stalled  {said}\n" in combine("status").stdout
+
+
 @pytest.mark.usefixtures("running")
 def test_status_for_people_names_what_happened(combine: Run) -> None:
     told = combine("status").stdout
