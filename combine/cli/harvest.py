@@ -22,7 +22,7 @@ from combine.cli.peers import Stat
 from combine.cli.plan import Plan
 from combine.cli.progress import Progress, span
 from combine.cli.queue import scope_of
-from combine.cli.run import Bounds, End
+from combine.cli.run import Bounds, End, Tally
 from combine.cli.screen import counted, put_json, say
 from combine.cli.seeds import Wish, read
 from combine.cli.session import Session, command
@@ -210,17 +210,18 @@ def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started:
                 f"combine: {', '.join(found)} ran already, with settings of their own: "
                 "--set and --allow-private do not reach them"
             )
-        end, stat = _followed(client, home, bounds, session, started)
+        tally = Tally(before.counts)
+        end, stat = _followed(client, home, bounds, session, started, tally)
         if end.code == EXIT_DONE:
             _await_empty(Spool(home))
         seen = verdict.judge_seeds(client, home, made.seeds, wish, loaded.refused) if stat else verdict.Verdict()
-    report = _report(home, end, before, stat, seen)
+    report = _report(home, end, tally, stat, seen)
     report.said = frozenset(refused)
     return report
 
 
 def _followed(
-    client: peers.Client, home: Home, bounds: Bounds, session: Session, started: Started
+    client: peers.Client, home: Home, bounds: Bounds, session: Session, started: Started, tally: Tally
 ) -> tuple[End, Stat | None]:
     progress = Progress(home, session.quiet, "cabin" in started.units)
     looked = time.monotonic()
@@ -228,6 +229,8 @@ def _followed(
     def seen(look: run.Look) -> None:
         nonlocal looked
         progress.show(look)
+        if look.stat:
+            tally.see(look.stat.counts)
         if time.monotonic() - looked > _REVIVE_S:
             looked = time.monotonic()
             started.revive(progress.live.say)
@@ -246,7 +249,7 @@ def _await_empty(spool: Spool) -> None:
         time.sleep(run.LOOK_S / 4)
 
 
-def _report(home: Home, end: End, before: Stat, stat: Stat | None, seen: verdict.Verdict) -> Report:
+def _report(home: Home, end: End, tally: Tally, stat: Stat | None, seen: verdict.Verdict) -> Report:
     code = end.code
     if code == EXIT_DONE and seen.missing:
         code = EXIT_FINDING
@@ -256,8 +259,7 @@ def _report(home: Home, end: End, before: Stat, stat: Stat | None, seen: verdict
     if stat is not None:
         report.left = stat.queued + stat.under_way
         report.waits = run.waits(stat) if code == EXIT_TRY_LATER else []
-        report.counts = {name: count - before.counts.get(name, 0) for name, count in stat.counts.items()}
-        report.counts["dead"] = stat.dead
+        report.counts = {**tally.counts, "dead": stat.dead}
     return report
 
 

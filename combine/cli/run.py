@@ -121,6 +121,25 @@ def _is_at_limit(look: Look, bounds: Bounds) -> bool:
 
 
 @dataclass(slots=True)
+class Tally:
+    """What a scheduler counted during a run. One that is started anew begins at 0, and so `before` is what was seen.
+
+    What a scheduler that was killed counted after the last look is not in it.
+    """
+
+    before: dict[str, int]
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def see(self, counts: dict[str, int]) -> None:
+        """Take the counters of one look."""
+        if any(number > counts.get(name, 0) for name, number in self.before.items()):
+            self.before = {}
+        for name, number in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + number - self.before.get(name, 0)
+        self.before = counts
+
+
+@dataclass(slots=True)
 class Loaded:
     """What became of the seeds at ADD."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from combine.cli import run
 from combine.cli.peers import SiteLine, Stat
-from combine.cli.run import Bounds, End, Look
+from combine.cli.run import Bounds, End, Look, Tally
 from combine.cli.seeds import Seed, Wish
 from combine.errors import RetryLater
 from combine.ipc.client import Client
@@ -128,3 +128,13 @@ def test_retry_for_too_long_is_said(tmp_path: Path) -> None:
     with client, pytest.raises(RetryLater, match="idbd is away"):
         run.load(client, [Seed("http://a.org/")], Wish(), 0.0)
     daemon.close()
+
+
+def test_a_tally_outlives_schedulers() -> None:
+    tally = Tally({"ok": 5, "gone": 1})
+    for ok_, gone in ((5, 1), (9, 1), (0, 0), (2, 1), (3, 1)):
+        tally.see({"ok": ok_, "gone": gone})
+    assert {"ok": 7, "gone": 1} == tally.counts
+    tally.see({})
+    tally.see({"failed": 2})
+    assert {"ok": 7, "gone": 1, "failed": 2} == tally.counts
