@@ -1,12 +1,14 @@
 """scale: what a link and a job cost the scheduler and idbd, by how many URLs are known already.
 
-    python -m bench.scale [--millions 1 5] [--ticks 100] [--sites 200000]
+    python -m bench.scale [--millions 1 5] [--ticks 100] [--sites 200000] [--aged] [--queued 1]
 
 For each size a process of its own fills idbd with visits (straight into its table: nothing else would end), and then
 plays parsers and harvesters to the engines of both daemons: messages are written and read as on the wire, only the
-sockets are left out. A tick offers 2,000 links, of which 45 % are known, hands out and stores 50 jobs, and commits as
-often as the daemons would. Then both are opened again, as after a kill. Sites have names below one domain and sizes by
-Zipf; the page cache is warm. The table is of CPU on one core; JSON goes to bench/out/.
+sockets are left out. A tick offers 2,000 links, of which 45 % are known, hands out 50 sites with their jobs and stores
+those, and commits as often as the daemons would. With `--aged` the same is measured once more after a history: all rows
+of the queue and a third of the visits forgotten, these and another third harvested again. `--queued` puts so many
+million rows into the queue. At the end the process kills itself, and another one opens what it left. Sites have names
+below one domain and sizes by Zipf; the page cache is warm. The table is of CPU on one core; JSON goes to bench/out/.
 """
 
 from __future__ import annotations
@@ -16,14 +18,16 @@ import asyncio
 import bisect
 import itertools
 import json
+import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,18 +35,19 @@ from typing import Any
 from bench.measure import ROOT
 from combine.config import Settings
 from combine.ipc.message import Line, Message, Reader, dump, message
-from combine.schedule.clock import system_clock
+from combine.schedule.clock import system_clock, utc_text
 from combine.schedule.frontier import Frontier
 from combine.schedule.intake import Intake
 from combine.schedule.leases import Holder
-from combine.schedule.rows import Rows
+from combine.schedule.rows import Rows, job_key
 from combine.schedule.visits import Visits, url_key
+from combine.urls import record_id, site_of
 from formats import jcf
 from formats.jcf import Job
 
 SEED = "http://s0.example.com/"
 LINKS, JOBS, KNOWN_SHARE = 2_000, 50, 0.45
-MESSAGE, FILL = 1_000, 100_000
+MESSAGE, TOLD = 1_000, 500
 HOLDER = Holder(1, 1)
 
 _VISIT = (
@@ -87,6 +92,7 @@ class Engines:
         self.intake = Intake(self.frontier)
         self.visits = Visits(directory / "visits.sqlite", settings)
         self.spent: defaultdict[str, float] = defaultdict(float)
+        self._loop = asyncio.Runner()
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
@@ -105,7 +111,7 @@ class Engines:
         requests = [_bytes("ADD", lines[start : start + MESSAGE]) for start in range(0, len(lines), MESSAGE)]
         with self.timed("link"):
             for request in requests:
-                asyncio.run(self._add(request))
+                self._loop.run(self._add(request))
 
     async def _add(self, request: bytes) -> None:
         await self.intake.offer(_read(request).texts(), self.look_up)
@@ -144,15 +150,29 @@ class Engines:
             self.rows.commit()
         self.frontier.stored_all(_read(stored).jobs())
         self.rows.commit()
-        while rows := self.frontier.untold(500):
+        while rows := self.frontier.untold(TOLD):
             news = _read(_bytes("REMEMBER", [row.result for row in rows]))
             self.visits.remember(news.jobs(), time.time())
             self.visits.commit()
             self.frontier.told(rows)
             self.rows.commit()
 
+    def reharvest(self, urls: list[str], is_forgotten: bool) -> None:
+        """Pages are visited again, after they were forgotten or as the pages that they were."""
+        last = utc_text(time.time())
+        facts = f'OUTCOME="ok" STATUS="200" LAST="{last}" RECORD="1" SEED="{SEED}" DEPTH="3" SCOPES="1:*"'
+        for start in range(0, len(urls), TOLD):
+            part = urls[start : start + TOLD]
+            if is_forgotten:
+                for url in part:
+                    self.visits.forget(url)
+                self.visits.commit()
+            news = [jcf.parse_text(f'{jcf.VERSION} URL="{url}" {facts} DIGEST="{record_id(url)}"') for url in part]
+            self.visits.remember(news, time.time())
+            self.visits.commit()
+
     def close(self) -> None:
-        """Close both, as a kill would but for the files."""
+        """Close both."""
         self.rows.db.close()
         self.visits.close()
 
@@ -197,43 +217,82 @@ def _visits(sites: Sites, part: list[tuple[int, int]]) -> Iterator[tuple[int, in
             yield site + 1, key, _VISIT.format(version=jcf.VERSION, url=url, seed=SEED)
 
 
+def play(engines: Engines, sites: Sites, ticks: int) -> dict[str, float]:
+    """What a link and a job cost, in µs, over so many ticks."""
+    engines.spent.clear()
+    jobs = 0
+    for _ in range(ticks):
+        urls = [sites.known() if sites._chance.random() < KNOWN_SHARE else sites.fresh() for _ in range(LINKS)]
+        engines.add([jcf.job(URL=url, SEED=SEED, VIA=SEED, DEPTH=4) for url in urls])
+        engines.resolve()
+        jobs += engines.work_off(JOBS)
+    link, job = engines.spent["link"] / (ticks * LINKS), engines.spent["job"] / max(jobs, 1)
+    return {"link_us": round(link * 1e6, 2), "job_us": round(job * 1e6, 2)}
+
+
+def age(engines: Engines, sites: Sites) -> None:
+    """A history: all that is queued is forgotten, and two thirds of the visits are made anew, half of these from none."""
+    queued = [row[0] for row in engines.rows.db.execute("SELECT line FROM job WHERE state = 0")]
+    for start in range(0, len(queued), MESSAGE):
+        engines.frontier.forget(jcf.parse_text(line).url for line in queued[start : start + MESSAGE])
+        engines.rows.commit()
+    for first in range(0, len(sites.sizes), 1_000):
+        part = enumerate(sites.sizes[first : first + 1_000], first)
+        urls = [sites.url(site, page) for site, size in part for page in range(size)]
+        engines.reharvest(urls[::3], is_forgotten=True)
+        engines.reharvest(urls[1::3], is_forgotten=False)
+
+
+def queue(engines: Engines, sites: Sites, count: int) -> None:
+    """Put so many new URLs into the queue, as ADD does after it has asked idbd."""
+    seed = engines.frontier.seeds.find(SEED)
+    assert seed is not None
+    for start in range(0, count, MESSAGE):
+        urls = [sites.fresh() for _ in range(min(MESSAGE, count - start))]
+        lines = [jcf.dump_text(jcf.job(URL=url, SEED=SEED, VIA=SEED)) for url in urls]
+        rows = [
+            (site_of(url), job_key("page", url), "page", 0, 4, seed.id, "", line)
+            for url, line in zip(urls, lines, strict=True)
+        ]
+        engines.frontier.insert_many(rows)
+        engines.rows.commit()
+
+
 def measure(known: int, options: argparse.Namespace, directory: Path) -> dict[str, Any]:
-    """All figures of one size."""
+    """All figures of one size but those of a new start; what was done is left there, as a kill would leave it."""
     sites = Sites(options.sites, known)
     fill(directory / "visits.sqlite", sites)
     before = _anonymous_bytes()
     engines = Engines(directory, Settings())
     engines.add([jcf.job(URL=SEED, SEED=SEED, SCOPE="domain", DELAY=0)])
     engines.resolve()
-    engines.spent.clear()
-    jobs = 0
-    for _ in range(options.ticks):
-        urls = [sites.known() if sites._chance.random() < KNOWN_SHARE else sites.fresh() for _ in range(LINKS)]
-        lines = [jcf.job(URL=url, SEED=SEED, VIA=SEED, DEPTH=4) for url in urls]
-        engines.add(lines)
-        engines.resolve()
-        jobs += engines.work_off(JOBS)
+    figures: dict[str, Any] = {"known": known, **play(engines, sites, options.ticks)}
     with engines.timed("lease"):
         answer = _bytes("OK", engines.frontier.take(HOLDER, 1_000))
     leases = {job.get("LEASE") for job in _read(answer).jobs()}
-    in_memory = len(engines.frontier.sites.by_id)
-    grown = _anonymous_bytes() - before
     engines.rows.commit()
-    engines.close()
-    began = time.monotonic()
-    Engines(directory, Settings()).close()
-    links = options.ticks * LINKS
-    return {
-        "known": known,
-        "link_us": round(engines.spent["link"] / links * 1e6, 2),
-        "job_us": round(engines.spent["job"] / max(jobs, 1) * 1e6, 2),
+    in_memory, grown = len(engines.frontier.sites.by_id), _anonymous_bytes() - before
+    figures |= {
         "lease_us": round(engines.spent["lease"] / max(len(leases), 1) * 1e6, 2),
         "sites_in_memory": in_memory,
         "grown_bytes": grown,
         "bytes_a_site": round(grown / max(in_memory, 1)),
-        "disk_bytes": sum(path.stat().st_size for path in directory.iterdir()),
-        "ready_s": round(time.monotonic() - began, 3),
     }
+    if options.aged:
+        age(engines, sites)
+        figures |= {f"aged_{name}": value for name, value in play(engines, sites, options.ticks).items()}
+    queue(engines, sites, int(options.queued * 1e6))
+    (rows,) = engines.rows.db.execute("SELECT count(*) FROM job").fetchone()
+    return {**figures, "rows": rows, "disk_bytes": sum(path.stat().st_size for path in directory.iterdir())}
+
+
+def reopen(directory: Path) -> dict[str, Any]:
+    """What it takes to open both again."""
+    began, used = time.monotonic(), time.process_time()
+    engines = Engines(directory, Settings())
+    figures = {"ready_s": round(time.monotonic() - began, 3), "ready_cpu_s": round(time.process_time() - used, 3)}
+    engines.close()
+    return figures
 
 
 def _anonymous_bytes() -> int:
@@ -242,35 +301,64 @@ def _anonymous_bytes() -> int:
 
 
 def main() -> int:
-    """Measure each size in a process of its own, and print the table."""
+    """Measure each size in processes of its own, and print the table."""
     parser = argparse.ArgumentParser(description="What a link and a job cost, by how many URLs are known.")
     parser.add_argument("--millions", type=float, nargs="+", default=[1, 5])
     parser.add_argument("--ticks", type=int, default=100)
     parser.add_argument("--sites", type=int, default=200_000)
+    parser.add_argument("--aged", action="store_true", help="measure again after deletes and a second harvest")
+    parser.add_argument("--queued", type=float, default=0, help="million rows in the queue at the new start")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "out")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--fill", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--reopen", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.inside:
-        with tempfile.TemporaryDirectory(prefix="combine-scale-") as directory:
-            print(json.dumps(measure(int(options.millions[0] * 1e6), options, Path(directory))))
+    if options.reopen:
+        print(json.dumps(reopen(options.reopen)))
         return 0
+    if options.fill:
+        print(json.dumps(measure(int(options.millions[0] * 1e6), options, options.fill)), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    print(f"{'known':>11}{''.join(f'{head:>{width}}' for head, width, _ in COLUMNS)}")
     figures = []
-    print(
-        f"{'known':>11}{'µs a link':>11}{'µs a job':>10}{'µs a lease':>12}{'B a site':>10}{'disk MB':>9}{'ready s':>9}"
-    )
     for size in options.millions:
-        words = [sys.executable, "-m", "bench.scale", "--inside", "--millions", str(size)]
-        words += ["--ticks", str(options.ticks), "--sites", str(options.sites)]
-        row = json.loads(subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+        row = _run(size, options)
         figures.append(row)
-        print(
-            f"{row['known']:>11,}{row['link_us']:>11.1f}{row['job_us']:>10.1f}{row['lease_us']:>12.1f}"
-            f"{row['bytes_a_site']:>10}{row['disk_bytes'] / 1e6:>9.0f}{row['ready_s']:>9.2f}",
-            flush=True,
-        )
+        print(f"{row['known']:>11,}{''.join(f'{show(row):>{width}}' for _, width, show in COLUMNS)}", flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / time.strftime("scale-%Y%m%d-%H%M%S.json")).write_text(json.dumps(figures, indent=1) + "\n")
     return 0
+
+
+def _run(size: float, options: argparse.Namespace) -> dict[str, Any]:
+    """All figures of one size: of a process that kills itself at the end, and of the next."""
+    with tempfile.TemporaryDirectory(prefix="combine-scale-") as directory:
+        words = ["--fill", directory, "--millions", str(size), "--ticks", str(options.ticks)]
+        words += ["--sites", str(options.sites), "--queued", str(options.queued)] + ["--aged"] * options.aged
+        row = _figures(words, -signal.SIGKILL)
+        return row | _figures(["--reopen", directory], 0)
+
+
+def _figures(words: list[str], expected: int) -> dict[str, Any]:
+    done = subprocess.run([sys.executable, "-m", "bench.scale", *words], cwd=ROOT, check=False, stdout=subprocess.PIPE)
+    if done.returncode != expected:
+        raise SystemExit(f"bench.scale {' '.join(words)} ended with {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+#: Of the table: heads, widths, values.
+COLUMNS: list[tuple[str, int, Callable[[dict[str, Any]], str]]] = [
+    ("µs a link", 11, lambda row: f"{row['link_us']:.1f}"),
+    ("µs a job", 10, lambda row: f"{row['job_us']:.1f}"),
+    ("aged: link", 12, lambda row: f"{row.get('aged_link_us', '')}"),
+    ("job", 8, lambda row: f"{row.get('aged_job_us', '')}"),
+    ("µs a lease", 12, lambda row: f"{row['lease_us']:.1f}"),
+    ("B a site", 10, lambda row: f"{row['bytes_a_site']}"),
+    ("disk MB", 9, lambda row: f"{row['disk_bytes'] / 1e6:.0f}"),
+    ("rows", 11, lambda row: f"{row['rows']:,}"),
+    ("ready s", 9, lambda row: f"{row['ready_s']:.2f}"),
+    ("CPU s", 8, lambda row: f"{row['ready_cpu_s']:.2f}"),
+]
 
 
 if __name__ == "__main__":
