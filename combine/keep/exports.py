@@ -8,9 +8,7 @@ know are in JSON Lines, and not in CSV, whose header comes before the first reco
 
 from __future__ import annotations
 
-import csv as csv_writer
 import difflib
-import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -29,6 +27,7 @@ NAMES: tuple[str, ...] = tuple(field.json for field in wir.FIELDS.values())
 
 _BY_EITHER_NAME = {field.name: field.json for field in wir.FIELDS.values()} | {name: name for name in NAMES}
 _NOTHING = b'""'
+_NEEDS_QUOTES = re.compile(rb'[",\r\n]')
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?")
 
 
@@ -80,22 +79,26 @@ def csv(records: Iterable[Members], fields: Sequence[str] = ()) -> Iterator[byte
     An absent value is an empty cell.
     """
     names = tuple(fields) or NAMES
-    buffer = io.StringIO(newline="")
-    writer = csv_writer.writer(buffer)
-    writer.writerow(names)
-    yield _taken(buffer)
+    yield _row([name.encode() for name in names])
     for record in records:
-        writer.writerow([_cell(record.get(name, _NOTHING)) for name in names])
-        yield _taken(buffer)
+        yield _row([_cell(record[name]) if name in record else b"" for name in names])
 
 
-def _cell(value: bytes) -> str:
-    text: str = orjson.loads(value) if value.startswith(b'"') else value.decode("utf-8")
-    return text
+def _cell(value: bytes) -> bytes:
+    """What a cell says: a string without its quotes and escapes, all else as JSON has it."""
+    if not value.startswith(b'"'):
+        return value
+    if b"\\" not in value:
+        return value[1:-1]
+    text: str = orjson.loads(value)
+    return text.encode("utf-8")
 
 
-def _taken(buffer: io.StringIO) -> bytes:
-    data = buffer.getvalue().encode("utf-8")
-    buffer.seek(0)
-    buffer.truncate()
-    return data
+def _row(cells: list[bytes]) -> bytes:
+    """One line of CSV (RFC 4180); that of a single empty cell has quotes, or it would be an empty line."""
+    row = b",".join([_quoted(cell) if _NEEDS_QUOTES.search(cell) else cell for cell in cells])
+    return (row or b'""') + b"\r\n"
+
+
+def _quoted(cell: bytes) -> bytes:
+    return b'"%b"' % cell.replace(b'"', b'""')

@@ -6,7 +6,10 @@ import json
 import tracemalloc
 from collections.abc import Iterator
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from combine.errors import UsageError
 from combine.keep import exports
@@ -15,6 +18,7 @@ from combine.keep.members import members
 from formats import wir
 from formats.wir import Record
 from tests.combine.keep.material import a_record
+from tests.formats.strategies import PROPERTY
 
 
 def a_full_record() -> Record:
@@ -81,6 +85,16 @@ def test_csv_of_some_fields() -> None:
 
 def test_csv_of_no_records_is_its_header() -> None:
     assert b"url,title\r\n" == b"".join(exports.csv([], ("url", "title")))
+
+
+@PROPERTY
+@given(st.lists(st.text(st.sampled_from("a é,;\"'\r\n\t\\")), min_size=1, max_size=4))
+def test_csv_is_that_of_the_standard_library(cells: list[str]) -> None:
+    names = exports.NAMES[: len(cells)]
+    expected = io.StringIO(newline="")
+    csv.writer(expected).writerows([names, cells])
+    record = {name: orjson.dumps(cell) for name, cell in zip(names, cells, strict=True)}
+    assert expected.getvalue() == b"".join(exports.csv([record], names)).decode()
 
 
 @pytest.mark.parametrize(
