@@ -231,7 +231,7 @@ def play(engines: Engines, sites: Sites, ticks: int) -> dict[str, float]:
 
 
 def age(engines: Engines, sites: Sites) -> None:
-    """A history: all that is queued is forgotten, and two thirds of the visits are made anew, half of these from none."""
+    """A history: all that is queued is forgotten, and two thirds of the visits made anew, half of these from none."""
     queued = [row[0] for row in engines.rows.db.execute("SELECT line FROM job WHERE state = 0")]
     for start in range(0, len(queued), MESSAGE):
         engines.frontier.forget(jcf.parse_text(line).url for line in queued[start : start + MESSAGE])
