@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS digest(digest BLOB, site INTEGER, h INTEGER, PRIMARY 
 CREATE TABLE IF NOT EXISTS turned(site INTEGER, day INTEGER, h INTEGER, PRIMARY KEY(site, day, h)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS held(site INTEGER, h INTEGER, PRIMARY KEY(site, h)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS count(name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TEMP TABLE asked(n INTEGER PRIMARY KEY, site INTEGER, h INTEGER);
+CREATE TEMP TABLE asked(site INTEGER, h INTEGER, n INTEGER);
 INSERT OR IGNORE INTO count VALUES ('urls', 0), ('records', 0);
 """
 
@@ -126,14 +126,14 @@ class Visits:
         return counts
 
     def lookup(self, questions: Iterable[str], now: float) -> list[str]:
-        """The visits of those URLs that have one: lines for lines `URL [KIND]`, in no order.
+        """The visits of those URLs that have one: lines for lines `URL [KIND]`, in their order.
 
         `now` is the epoch time. A visit in the future counts as now. Raises RecordError for what is no line.
         """
         asked = [_asked(line) for line in questions]
         self._learn_sites({name for name, _, _ in asked})
         numbers = self._sites.get
-        keys = [(n, site, url_key(url, kind)) for n, (name, url, kind) in enumerate(asked) if (site := numbers(name))]
+        keys = [(site, url_key(url, kind), n) for n, (name, url, kind) in enumerate(asked) if (site := numbers(name))]
         # Of two URLs with one hash only one has its visit here.
         lines = [line for n, line in self._join(keys) if _is_of(line, asked[n][1], asked[n][2])]
         latest = utc_text(now + AHEAD_S)
@@ -151,13 +151,14 @@ class Visits:
         is_inside = self._db.in_transaction
         self._begin()
         self._db.execute("DELETE FROM asked")
-        self._db.executemany("INSERT INTO asked VALUES (?, ?, ?)", keys)
+        # In their order, so that what lies together is read together.
+        self._db.executemany("INSERT INTO asked VALUES (?, ?, ?)", sorted(keys))
         rows = self._db.execute(
             "SELECT n, line FROM asked CROSS JOIN visit ON visit.site = asked.site AND visit.h = asked.h"
         ).fetchall()
         if not is_inside:
             self._db.execute("COMMIT")
-        return rows
+        return sorted(rows)
 
     def _learn_sites(self, names: set[str]) -> None:
         """Bring the numbers of sites into memory, where they have one."""
@@ -191,13 +192,13 @@ class Visits:
             self._account(key, old, visit)
             rows[key] = (int(epoch_of(visit.get("DUE"))), int(bool(visit.get("RECORD"))), jcf.dump_text(visit))
         self._db.executemany(
-            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?)", [(*key, *row) for key, row in rows.items()]
+            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?)", sorted((*key, *row) for key, row in rows.items())
         )
         self._write_digests()
 
     def _held_visits(self, lines: list[Job], names: list[str], hashes: list[int]) -> dict[tuple[str, str], Job]:
         """The visits of these lines' URLs, by kind and URL."""
-        keys = [(n, site, hashes[n]) for n, name in enumerate(names) if (site := self._sites.get(name))]
+        keys = [(site, hashes[n], n) for n, name in enumerate(names) if (site := self._sites.get(name))]
         found = {}
         for n, text in self._join(keys):
             kind, url = lines[n].kind, lines[n].url
