@@ -144,7 +144,8 @@ def test_a_silent_child_is_killed_and_replaced_and_why_is_said(home: Home) -> No
     with keepalive(home, "hdb", "--workers", "1") as process:
         until(lambda: children(home, "hdb").get("parser-1", {}).get("restarts"))
         child = all_running(home, "hdb")["parser-1"]
-        assert (1, "SIGKILL: silent for 0.4 s") == (child["restarts"], child["last_exit"])
+        assert child["restarts"] >= 1
+        assert "SIGKILL: silent for 0.4 s" == child["last_exit"]
         log = end(process)
     assert "parser-1 was silent for 0.4 s: it is killed and replaced" in log
 

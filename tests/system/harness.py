@@ -146,11 +146,14 @@ class Harness:
                     found.append(int(entry.name))
         return found
 
-    def kill(self, *names: str, number: int = signal.SIGKILL) -> None:
-        """Send a signal to processes by name."""
-        for name in names:
-            pid = until(lambda name=name: self.pid(name), f"{name} runs")  # type: ignore[misc]
-            os.kill(pid, number)
+    def kill(self, name: str, number: int = signal.SIGKILL) -> int:
+        """Send a signal to a process by its name, as soon as one runs; gives its pid."""
+        return until(lambda: _sent(self.pid(name), number), f"{name} runs")
+
+    def kill_all(self) -> None:
+        """Kill everything of this home. Children end with their keepalives, and so some may be gone already."""
+        for pid in self.processes():
+            _sent(pid, signal.SIGKILL)
 
     def records(self, web: Web) -> dict[str, str]:
         """The store: each record's text by its path on the web, without what depends on how and when a page was met."""
@@ -184,8 +187,14 @@ class Harness:
         subprocess.run([sys.executable, "-c", "from combine.cli.units import stop_all; stop_all()", "--home",
         str(self.home)],
                        capture_output=True, cwd=CLONE, check=False, timeout=60)  # fmt: skip
-        for pid in self.processes():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        self.kill_all()
+
+
+def _sent(pid: int, number: int) -> int:
+    """Send a signal; gives the pid, 0 where nobody has it any more."""
+    if pid:  # 0 would be all of ours
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return 0
+    return pid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import tempfile
 from collections import Counter
@@ -23,8 +22,10 @@ Homes = Callable[..., Harness]
 
 PAGES = 150
 
-#: Silence is punished fast, so that a stopped worker does not hold a test up.
-IMPATIENT = "workers = 2\n[supervise]\nping_s = 0.3\nsilence_s = 1.5\nparser_silence_s = 1.5\n"
+TWO = "workers = 2\n"
+
+#: Silence is punished fast, so that a stopped worker does not hold a test up; elsewhere that would be a fault.
+IMPATIENT = f"{TWO}[supervise]\nping_s = 0.3\nsilence_s = 3.0\nparser_silence_s = 3.0\n"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def fault_free() -> Iterator[dict[str, str]]:
         sites.make(place / "site", PAGES)
         with (
             closing(Web(place / "site", place / "log.jsonl")) as web,
-            closing(Harness(place / "h", IMPATIENT)) as home,
+            closing(Harness(place / "h", TWO)) as home,
         ):
             home.run("harvest", web.url("/index.html"))
             yield home.records(web)
@@ -59,7 +60,7 @@ def check(
 
 @pytest.mark.parametrize("name", ["scheduler", "idbd", "logd", "harvester", "parser"])
 def test_one_daemon_is_killed(webs: Webs, homes: Homes, fault_free: dict[str, str], name: str) -> None:
-    web, home = webs(PAGES, "--delay", "0.02"), homes(IMPATIENT)
+    web, home = webs(PAGES, "--delay", "0.02"), homes(TWO)
     with home.harvest(web.url("/index.html"), "--delay", "0") as running:
         for part in (1, 2):
             until(lambda part=part: len(web.requests()) > part * PAGES // 4, "pages are asked for")  # type: ignore[misc]
@@ -71,12 +72,11 @@ def test_one_daemon_is_killed(webs: Webs, homes: Homes, fault_free: dict[str, st
 def test_everything_is_killed_and_the_same_command_goes_on(
     webs: Webs, homes: Homes, fault_free: dict[str, str]
 ) -> None:
-    web, home = webs(PAGES, "--delay", "0.02"), homes(IMPATIENT)
+    web, home = webs(PAGES, "--delay", "0.02"), homes(TWO)
     for part in (1, 2):
         with home.harvest(web.url("/index.html"), "--delay", "0") as running:
             until(lambda part=part: len(web.requests()) > part * PAGES // 4, "pages are asked for")  # type: ignore[misc]
-            for pid in home.processes():
-                os.kill(pid, signal.SIGKILL)
+            home.kill_all()
             running.wait(timeout=DEADLINE_S)
         until(lambda: not home.processes(), "all are gone")
     home.run("harvest", web.url("/index.html"), "--delay", "0")
@@ -88,8 +88,7 @@ def test_a_stopped_process_is_replaced(webs: Webs, homes: Homes, fault_free: dic
     web, home = webs(PAGES, "--delay", "0.03"), homes(IMPATIENT)
     with home.harvest(web.url("/index.html"), "--delay", "0") as running:
         until(lambda: len(web.requests()) > PAGES // 4, "pages are asked for")
-        pid = until(lambda: home.pid(name), f"{name} runs")
-        os.kill(pid, signal.SIGSTOP)
+        pid = home.kill(name, signal.SIGSTOP)
         until(lambda: not Path(f"/proc/{pid}").exists(), f"{name} is ended")
         home.finish(running)
     check(web, home, fault_free, faults=1, abandoned=1 if name == "harvester" else 0)
@@ -113,7 +112,7 @@ def test_politeness_outlives_kills(webs: Webs, homes: Homes) -> None:
 def test_the_harvest_ends_cleanly_at_ctrl_c_and_goes_on_later(
     webs: Webs, homes: Homes, fault_free: dict[str, str]
 ) -> None:
-    web, home = webs(PAGES, "--delay", "0.02"), homes(IMPATIENT)
+    web, home = webs(PAGES, "--delay", "0.02"), homes(TWO)
     with home.harvest(web.url("/index.html"), "--delay", "0") as running:
         until(lambda: len(web.requests()) > PAGES // 3, "pages are asked for")
         running.send_signal(signal.SIGINT)
