@@ -21,6 +21,7 @@ from combine.config import Settings
 from combine.ipc import message
 from combine.keep import home as homes
 from combine.keep.batch import BatchWriter
+from combine.keep.members import members
 from combine.keep.store import WirStore
 from combine.page import html
 from combine.page.encoding import to_text
@@ -163,6 +164,7 @@ def of_disk(pages: list[hrf.Harvest], directory: Path) -> Iterator[Step]:
     yield over("learn", learn, [(page, ("", 0, 0), lambda _: None, settings.page) for page in pages])
     yield over("wir.dump", wir.dump, [(record,) for record in records])
     yield over("wir.parse", wir.parse, [(wir.dump(record),) for record in records if record])
+    yield over("members", members, [(wir.dump(record),) for record in records if record])
     store = WirStore(home, "parser-1")
     yield over("store.put", store.put, [(record,) for record in records])
     yield over("store.get", store.get, [(page.job.url,) for page in pages])

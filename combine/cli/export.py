@@ -26,7 +26,7 @@ from combine.keep.store import WirStore
 from combine.page.rights import reserved
 
 #: Records that are turned into one piece, and pieces for each process that may wait to be written.
-PORTION, AHEAD = 64, 2
+PORTION, AHEAD = 32, 2
 
 #: Processes that turn records into pieces.
 PROCESSES = 8

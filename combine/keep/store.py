@@ -235,7 +235,7 @@ def _make_directory(path: str) -> None:
 
 def _names(directory: str, pattern: re.Pattern[str]) -> list[str]:
     try:
-        return sorted(name for name in os.listdir(directory) if pattern.fullmatch(name))
+        return sorted(filter(pattern.fullmatch, os.listdir(directory)))
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return []
