@@ -28,11 +28,11 @@ tries_s = 0.0
 back_off_s = 0.05
 """
 
-#: Requests that ask the site's harvester to stay away for a second.
+#: Requests that ask the harvester to stay away for a second; a date has whole ones, and so this is two to three.
 AWAY = (
     "/_/flaky/503?after=1",
     "/_/flaky/429?after=1",
-    "/_/flaky/503?after=date:2",
+    "/_/flaky/503?after=date:3",
     "/_/redirect/302?to=/away.html&after=1",
 )
 
