@@ -106,8 +106,8 @@ def outside(seeds: Sequence[Seed], wish: Wish) -> list[str]:
     found = [seed.url for seed in own if not rule.admits(seed.url, urls.host_of(seed.url))]
     if not found:
         return []
-    named = found[0] + (f" and {len(found) - 1:,} more" if len(found) > 1 else "")
-    return [f"not under {prefix}: {named}; taken as single pages, whose links are followed only under that prefix"]
+    named, each = (f"{found[0]} and {len(found) - 1:,} more", " each") if len(found) > 1 else (found[0], "")
+    return [f"not under {prefix}: {named}; taken as one page{each}, and its links are followed under that prefix only"]
 
 
 def agent(settings: Settings) -> str:

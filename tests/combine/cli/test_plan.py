@@ -95,8 +95,16 @@ def test_the_plan_is_said_in_full() -> None:
     [
         ("under:https://a.org/x/", ["https://a.org/x/", "https://a.org/x/y"], None),
         ("under:https://a.org/x", ["http://a.org/x?y"], None),
-        ("under:https://a.org/x", ["https://a.org/xy"], "not under https://a.org/x: https://a.org/xy; taken as single"),
-        ("under:https://a.org/x/", ["https://a.org/", "https://b.org/"], "https://a.org/ and 1 more; taken as single"),
+        (
+            "under:https://a.org/x",
+            ["https://a.org/xy"],
+            "not under https://a.org/x: https://a.org/xy; taken as one page, and",
+        ),
+        (
+            "under:https://a.org/x/",
+            ["https://a.org/", "https://b.org/"],
+            "https://a.org/ and 1 more; taken as one page each, and",
+        ),
         ("host", ["https://a.org/"], None),
     ],
 )
