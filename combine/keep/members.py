@@ -134,4 +134,4 @@ def _pattern(known: Field) -> str:
 _COPIERS = [(known.json, _copier(known)) for known in _FIELDS]
 
 #: All fields but the text in their order, each a group that may be missing: so nothing is ever tried twice.
-_RECORD = re.compile(f"{wir.VERSION}\n{''.join(map(_pattern, _FIELDS))}".encode())
+_RECORD = re.compile(f"{re.escape(wir.VERSION)}\n{''.join(map(_pattern, _FIELDS))}".encode())

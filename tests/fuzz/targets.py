@@ -6,12 +6,16 @@ Beside each target stand the words of its grammar, which random bytes alone woul
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+
+import orjson
 
 from combine.codings import decode
 from combine.config import Settings, load
 from combine.errors import ConfigError, RecordError, WireError
 from combine.ipc.message import Reader
+from combine.keep.members import members
 from combine.page.lesson import learn, targets
 from combine.urls import BadURL, normalise, resolve
 from combine.web import head, sitemaps
@@ -43,12 +47,24 @@ def run_hrf(data: bytes) -> None:
 
 
 def run_wir(data: bytes) -> None:
-    try:
+    copied, read = made_by(members, data), made_by(as_it_is_read, data)
+    assert copied == read
+    assert list(copied) == list(read)
+    if "refused" not in read:
         record = wir.parse(data)
-    except RecordError:
-        return
-    wir.as_json(record)
-    assert record == wir.parse(wir.dump(record))
+        assert record == wir.parse(wir.dump(record))
+
+
+def as_it_is_read(data: bytes) -> dict[str, bytes]:
+    return {name: orjson.dumps(value) for name, value in wir.as_json(wir.parse(data)).items()}
+
+
+def made_by(reader: Callable[[bytes], dict[str, bytes]], data: bytes) -> dict[str, bytes]:
+    """The members of a record, or the sentence that refuses it."""
+    try:
+        return reader(data)
+    except RecordError as error:
+        return {"refused": str(error).encode()}
 
 
 def run_wire(data: bytes) -> None:
@@ -155,8 +171,25 @@ TARGETS = (
     Target(
         "wir",
         run_wir,
-        (b"WIR/2.0", b"\n", b"url: ", b"id: ", b"link: ", b"\t", b"\\", b"\\n", b"\\t", b"text: "),
-        (b"WIR/2.0\nid: 0123456789abcdef0123456789abcdef\nurl: http://a.example/\nlink: a\tb\tc\td\n",),
+        (
+            b"WIR/2.0",
+            b"\n",
+            b"url: ",
+            b"id: ",
+            b"link: ",
+            b"\t",
+            b"\\",
+            b"\\n",
+            b"\\t",
+            b"text: ",
+            b'"',
+            b"size: 0",
+            b"tag: ",
+        ),
+        (
+            b"WIR/2.0\nid: 0123456789abcdef0123456789abcdef\nurl: http://a.example/\nlink: a\tb\tc\td\n",
+            b'WIR/2.0\ntag: a\ntag: "b"\nsize: 7\nheading: 1\ta\\tb\nlink: a\tb\t\t\ncounts: 1\t2\t3\ntext: a\\nb\n',
+        ),
     ),
     Target(
         "wire",

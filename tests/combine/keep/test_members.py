@@ -99,8 +99,8 @@ def test_a_whole_record_is_copied_and_cut_or_broken_anywhere_it_is_read_alike() 
     for place in range(len(WHOLE) + 1):
         assert read(WHOLE[:place]) == made(WHOLE[:place])
         for odd in ODD:
-            data = WHOLE[:place] + odd + WHOLE[place:]
-            assert read(data) == made(data), (place, odd)
+            for data in (WHOLE[:place] + odd + WHOLE[place:], WHOLE[:place] + odd + WHOLE[place + len(odd) :]):
+                assert read(data) == made(data), (place, odd)
 
 
 @pytest.mark.parametrize("name", golden.names("wir"))
