@@ -19,7 +19,7 @@ from combine.schedule.board import ROBOTS_ELSEWHERE
 from combine.schedule.clock import epoch_of, is_overtaken, utc_text
 from combine.schedule.frontier import VALIDATORS, Frontier, Way
 from combine.schedule.judge import Judge, bounded
-from combine.schedule.offered import Candidate, Lead, read
+from combine.schedule.offered import Candidate, Lead, question, read
 from combine.schedule.rows import DEAD, FETCHED, LEASED, QUEUED, STORED, Brief, Row, job_key
 from combine.schedule.visit import scopes_of
 from combine.urls import BadURL, normalise, site_of
@@ -49,7 +49,7 @@ class Offer:
 
     def questions(self) -> list[str]:
         """The lines of LOOKUP: what idbd must be asked for."""
-        return [candidates[0].question() for candidates in self.unknown.values()]
+        return [question(candidates[0].url, candidates[0].lead.kind) for candidates in self.unknown.values()]
 
     def text(self) -> str:
         """The counts, as ADD answers them."""
@@ -111,14 +111,14 @@ class Intake:
         """Merge candidates into the rows that they have; of the others idbd must be asked."""
         rows = self._find(candidates)
         for candidate in candidates:
-            site, key = candidate.site, candidate.key
-            held = rows.get((site, key))
+            place = candidate.place
+            held = rows.get(place)
             if held is None:
-                offer.unknown.setdefault((site, key), []).append(candidate)
+                offer.unknown.setdefault(place, []).append(candidate)
             elif _is_as_good(held, candidate.lead):
                 offer.known += 1
             else:
-                rows[site, key] = CHANGED
+                rows[place] = CHANGED
                 row = self._row(candidate)
                 assert row is not None, "a row was found a moment ago"
                 self._merge(row, candidate, offer)
@@ -126,7 +126,8 @@ class Intake:
     def _find(self, candidates: list[Candidate]) -> dict[tuple[str, int], Brief]:
         """The rows that candidates have, in brief. A site with rows is in memory, so no other is looked for."""
         by_name = self._frontier.sites.by_name
-        keys = [(site.id, c.key) for c in candidates if (site := by_name.get(c.site)) is not None]
+        places = [candidate.place for candidate in candidates]
+        keys = [(site.id, key) for name, key in places if (site := by_name.get(name)) is not None]
         by_id = self._frontier.sites.by_id
         return {(by_id[site].name, key): brief for site, key, brief in self._frontier.rows.find_many(keys)}
 
@@ -189,10 +190,7 @@ class Intake:
         offer.unknown, offer.asked = again, frontier.moves
 
     def _queue(self, candidates: list[Candidate], offer: Offer) -> None:
-        rows = [
-            (c.site, c.key, c.lead.kind, c.lead.prio, c.lead.depth, c.lead.given.id, c.lead.since, c.text())
-            for c in candidates
-        ]
+        rows = [(*candidate.place, *candidate.lead.columns, candidate.text()) for candidate in candidates]
         self._frontier.insert_many(rows)
         offer.new += len(rows)
 
@@ -211,7 +209,7 @@ class Intake:
     def _row(self, candidate: Candidate) -> Row | None:
         # A site with rows is in memory, so most of what is known costs no look at the disk here.
         site = self._frontier.sites.by_name.get(site_of(candidate.url))
-        return self._frontier.rows.find(site.id, candidate.key) if site is not None else None
+        return self._frontier.rows.find(site.id, candidate.place[1]) if site is not None else None
 
     def _admit(self, candidate: Candidate, visit: Job | None, offer: Offer) -> None:
         frontier, lead = self._frontier, candidate.lead

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from combine.errors import Rejected
 from combine.schedule.frontier import Frontier
-from combine.schedule.offered import JOB_BYTES, Candidate, Lead
+from combine.schedule.offered import JOB_BYTES, SURELY_FITS, Candidate, Lead
 from combine.schedule.rows import job_key
 from combine.schedule.scope import bare_host, seed_rule
 from combine.schedule.seeds import Seed
@@ -29,6 +29,9 @@ class Judge:
         `site` is that of a URL known to be in its normal form, else "". Raises Rejected, BadURL or RecordError for what
         cannot be meant.
         """
+        if site and len(url) <= lead.longest and lead.version == self._frontier.seeds.version:
+            is_inside = lead.given.scope.admits_site(site)  # as of nearly all links, all else is judged with the lead
+            return Candidate(url, (site, job_key(lead.kind, url)), lead) if is_inside else None
         if not site or self._options is not None or len(url) > self._limit:
             url = self.normal(url)
             site = site_of(url)
@@ -42,7 +45,7 @@ class Judge:
             lead = self._bound(url, lead)
         if not self._is_inside(url, site, lead):
             return None
-        candidate = Candidate(url, site, job_key(lead.kind, url), lead)
+        candidate = Candidate(url, (site, job_key(lead.kind, url)), lead)
         if not candidate.fits():
             raise Rejected(f"the job's line has more than {JOB_BYTES} bytes")
         return candidate
@@ -69,6 +72,8 @@ class Judge:
         limits = self._frontier.settings.scheduler
         most = limits.max_depth if seed.maxdepth is None else seed.maxdepth
         lead.is_near = lead.depth <= most and lead.hops <= limits.redirects
+        is_sure = lead.is_by_site and lead.is_near and not self._has_rules and self._options is None
+        lead.longest = min(self._limit, SURELY_FITS - len(lead.tail)) if is_sure else 0
 
     def _is_inside(self, url: str, site: str, lead: Lead) -> bool:
         if lead.is_by_site and not self._has_rules:

@@ -51,6 +51,8 @@ class Lead:
     version: int = 0  # of the seeds, when this one was read
     is_near: bool = False  # neither too deep nor redirected too often
     is_by_site: bool = False  # whether only the site says if a URL belongs
+    columns: tuple[str, int, int, int, str] = ("page", 0, 0, 0, "")  # of its rows: kind, PRIO, DEPTH, seed, SINCE
+    longest: int = 0  # characters of the URLs of which nothing else than that is to be judged
 
     def __post_init__(self) -> None:
         self.kind, self.is_seed = self.said.kind, bool(self.said.get("SCOPE"))
@@ -78,6 +80,7 @@ class Lead:
         is_link = self.kind == "page" and not self.said.get("REQUISITE") and (self.depth > 0 or self.hops == 0)
         self.is_by_site = is_link and seed.scope.is_by_host and not self.is_seed
         self.since, self.changed = (said[name] if epoch_of(said.get(name, "")) else "" for name in ("SINCE", "CHANGED"))
+        self.columns = (self.kind, self.prio, self.depth, seed.id, self.since)
         kept = {name: value for name, value in said.items() if name not in NOT_OFFERED and name != "TAG"}
         tail = jcf.job(SEED=seed.url, TAG=said.get("TAG") or seed.tag or None, **kept)
         self.tail = jcf.dump_text(tail).removeprefix(jcf.VERSION)
@@ -87,8 +90,7 @@ class Candidate(NamedTuple):
     """One offered job, judged to belong."""
 
     url: str
-    site: str
-    key: int
+    place: tuple[str, int]  # its site, and the key among the jobs of that
     lead: Lead
 
     def text(self) -> str:
@@ -103,10 +105,6 @@ class Candidate(NamedTuple):
         """Whether its line is one that can be handed out."""
         length = len(self.url) + len(self.lead.tail)
         return length <= SURELY_FITS or len(self.text().encode()) <= JOB_BYTES
-
-    def question(self) -> str:
-        """The line of LOOKUP."""
-        return question(self.url, self.lead.kind)
 
 
 def question(url: str, kind: str = "page") -> str:
