@@ -28,10 +28,11 @@ _STARTS_TAG = re.compile(rb"<(?:(!--)|(meta)(?=[\t\n\f\r /])|/?[a-z]|([!/?]))", 
 _TAG_NAME_END = re.compile(rb"[\t\n\f\r >]")
 _ATTRIBUTE = re.compile(
     rb"[\t\n\f\r /]*(?:(>)|([^\t\n\f\r />][^\t\n\f\r />=]*)"
-    rb"(?:[\t\n\f\r ]*=[\t\n\f\r ]*(?:\"([^\"]*)\"|'([^']*)'|([^\t\n\f\r >\"'][^\t\n\f\r >]*)?))?)"
+    rb"(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:\"([^\"]*)\"|'([^']*)'|(?![\"'])([^\t\n\f\r >]*))|(?![\t\n\f\r ]*+=)))"
 )
+#: Where the first has no name, none has.
 _CONTENT_CHARSET = re.compile(
-    r"charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:\"([^\"]*)\"|'([^']*)'|([^\t\n\f\r ;\"'][^\t\n\f\r ;]*))", re.IGNORECASE
+    r"charset[\t\n\f\r ]*=[\t\n\f\r ]*+(?:\"([^\"]*)\"|'([^']*)'|(?![\"'])([^\t\n\f\r ;]*)|)", re.IGNORECASE
 )
 _LATE = re.compile(rb"<meta[^<>]*charset", re.IGNORECASE)
 _XML_START = re.compile(rb"[\t\n\r ]*<\?xml[\t\n\r ]")
