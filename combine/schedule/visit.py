@@ -89,6 +89,7 @@ def is_more(new: str, old: str) -> bool:
     return any(left > held.get(scope, -1.0) for scope, left in scopes_of(new).items())
 
 
+@lru_cache(maxsize=4096)
 def merged_scopes(old: str, new: str) -> str:
     """Both maps, with the more hops left where both know a scope."""
     if old == new or not new:
