@@ -45,15 +45,14 @@ class Outcomes(Handout):
         if known:
             self.idle_since = self.clock.boot()
         with self.rows.held(fetch for fetch in numbers if fetch not in known):
-            said = zip(numbers, lines, strict=True)
-            return [fetch for fetch, line in said if fetch in known or self.done(fetch, line)]
+            return [fetch for fetch, line in zip(numbers, lines, strict=True) if fetch in known or self.done(line)]
 
-    def done(self, fetch: int, line: Job) -> bool:
-        """An outcome of the hand-out with a number; true where its harvest, in a batch, is the row's current one."""
+    def done(self, line: Job) -> bool:
+        """One outcome of a hand-out; true where its harvest, in a batch, is the row's current one."""
         outcome = line.get("OUTCOME")
         if outcome and outcome not in OUTCOMES:
             raise Rejected(f"OUTCOME={outcome[:40]!r}: it is one of {' '.join(OUTCOMES)}")
-        row = self.rows.fetched_as(fetch)
+        row = self.rows.fetched_as(line.fetch)
         is_current = False
         if row is not None and row.state in (QUEUED, DEFERRED, LEASED, FETCHED):
             is_current = self._done(row, line)
