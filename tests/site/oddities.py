@@ -148,6 +148,11 @@ LANDINGS = (
 )  # fmt: skip
 
 
+def path_of(name: str) -> str:
+    """Where an answer lies. Most have one text: by the query each is a kind of its own, and no trap."""
+    return f"/_/odd/{name}?{name}"
+
+
 async def odd(request: Request, writer: asyncio.StreamWriter) -> tuple[int, bool]:
     """/_/odd/gzip-two: the answer of that name."""
     data = ODD[request.path.rsplit("/", 1)[1]].data

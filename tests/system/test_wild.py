@@ -73,7 +73,7 @@ def test_all_faults_at_once(webs: Webs, homes: Homes, tame: list[tuple[Web, set[
     web, home = webs(1, bind="127.0.1.99"), homes(SETTINGS)
     wild.lay(web.root)
     odd = webs(1, bind="127.0.1.98")
-    (odd.root / "index.html").write_bytes(wild.linking("Index", *(f"/_/odd/{name}" for name in oddities.ODD)))
+    (odd.root / "index.html").write_bytes(wild.linking("Index", *map(oddities.path_of, oddities.ODD)))
     seeds = [web.url("/index.html"), odd.url("/index.html"), *(site.url("/index.html") for site, _, _ in tame)]
     ended = home.run("harvest", *seeds, "--delay", "0.1", "--wait", "15", code=None, timeout_s=300)
     assert 75 == ended.returncode, ended.stderr  # the sites whose robots.txt cannot be read wait on
@@ -120,7 +120,7 @@ def odd_ones(web: Web, records: dict[str, dict[str, Any]]) -> dict[str, str]:
     """What is not as it should be of the pages that are odd as a whole."""
     wrong = {}
     for name, odd in oddities.ODD.items():
-        record = records.get(web.url(f"/_/odd/{name}"))
+        record = records.get(web.url(oddities.path_of(name)))
         if (record is None) != (odd.text is None):
             wrong[name] = "it has no record" if record is None else "it has a record"
         elif record is not None and (odd.text or "", odd.truncated) != (
