@@ -166,7 +166,8 @@ def _links(harvest: Harvest, url: str, document: Document, charset: str, limit: 
     references = document.references
     if charset not in ("", "UTF-8"):
         references = [reference._replace(href=in_encoding(reference.href, charset)) for reference in references]
-    if (page := base.partition("#")[0]) != url:  # `#x` is a place in that page, not in this one
+    if base is not url and (page := _page(base)) != _page(resolve("", url) or url):
+        # `#x` is a place in that page, not in this one.
         references = [link._replace(href=page) if link.href[:1] == "#" else link for link in references]
     _resolve(references, base, found, limit)
     links = tuple(found.values())
@@ -180,6 +181,10 @@ def _base(url: str, written: str) -> str:
     """The URL that references are resolved against (HTML 4.2.3): what a base element says, if it may say that."""
     base = resolve(url, written)
     return url if base is None or base.startswith(("data:", "javascript:")) else base
+
+
+def _page(url: str) -> str:
+    return url.partition("#")[0]
 
 
 def _resolve(references: list[Reference], base: str, found: dict[tuple[str, str], Link], limit: int) -> None:

@@ -74,6 +74,12 @@ def test_links(html: str, links: list[tuple[str, str]]) -> None:
     assert links == links_of(html)
 
 
+@pytest.mark.parametrize("url", [f"{URL}#here", URL.replace("http://example", "HTTP://Example")])
+def test_a_place_in_the_page_itself_is_no_link_however_its_url_is_written(url: str) -> None:
+    for base in ("", "<base href=''>", "<base href=#x>"):
+        assert () == extract(harvest(f"{base}<a href=#y>", HTML), url, Limits()).links
+
+
 def test_links_of_header_fields_are_not_moved_by_a_base_element() -> None:
     assert [
         ("link", "http://example.org/dir/n"),
