@@ -26,7 +26,7 @@ from combine.keep.store import WirStore
 from combine.page.rights import reserved
 
 #: Records that are turned into one piece, and pieces for each process that may wait to be written.
-PORTION, AHEAD = 32, 2
+PORTION, AHEAD = 64, 2
 
 #: Processes that turn records into pieces.
 PROCESSES = 8
@@ -52,30 +52,28 @@ class Wanted:
 class Piece:
     """Some records as they are written, and what was met among them."""
 
-    data: Sequence[bytes | memoryview] = ()
+    data: list[bytes | memoryview] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
     reserved: Counter[str] = field(default_factory=Counter)
 
 
-def piece(home: Path, wanted: Wanted, places: Sequence[str]) -> Piece:
-    """Turn the records of these files into a piece; that of no files is what comes before all records."""
-    made = Piece()
+def written(home: Path, wanted: Wanted, places: Sequence[str], met: Piece) -> Iterator[bytes]:
+    """The records of these files as they are written; of no files, what comes before all records."""
 
     def is_wanted(record: Members) -> bool:
         signal = reserved(exports.signals(record), wanted.purpose)
         if signal:
-            made.reserved[signal] += 1
+            met.reserved[signal] += 1
         return wanted.are_included or not signal
 
     store = WirStore(Home(home))
-    records: Iterable[Members] = store.read(places, members, lambda error: made.damaged.append(str(error)))
+    records: Iterable[Members] = store.read(places, members, lambda error: met.damaged.append(str(error)))
     if wanted.since:
         records = exports.since(records, wanted.since)
-    written = _WRITERS[wanted.form](filter(is_wanted, records), wanted.fields)
+    data = _WRITERS[wanted.form](filter(is_wanted, records), wanted.fields)
     if places and wanted.form == "csv":
-        next(written)  # its header, which stands there already
-    made.data = list(written)
-    return made
+        next(data)  # its header, which stands there already
+    return data
 
 
 def pieces(home: Path, wanted: Wanted) -> Iterator[Piece]:
@@ -83,14 +81,20 @@ def pieces(home: Path, wanted: Wanted) -> Iterator[Piece]:
 
     The data of a piece is good until the next is asked for. Raises UsageError, at the first, for a time that is none.
     """
-    yield piece(home, wanted, ())
     portions = iter(_portions(WirStore(Home(home)).places()))
+    yield _piece(home, wanted, ())
     first = next(portions, [])
     number = min(PROCESSES, len(os.sched_getaffinity(0)))
-    if len(first) < PORTION or number == 1:
-        yield from (piece(home, wanted, portion) for portion in chain([first], portions))
-    else:
+    if len(first) == PORTION and number > 1:
         yield from _made_at_once(home, wanted, chain([first], portions), number)
+    elif first:
+        yield from (_piece(home, wanted, portion) for portion in chain([first], portions))
+
+
+def _piece(home: Path, wanted: Wanted, places: Sequence[str]) -> Piece:
+    made = Piece()
+    made.data.extend(written(home, wanted, places, made))
+    return made
 
 
 def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]], number: int) -> Iterator[Piece]:
@@ -136,16 +140,14 @@ def _begin(home: Path, wanted: Wanted, rooms: list[mmap]) -> None:
 def _handed_over(place: int, places: list[str]) -> tuple[int, Piece]:
     """Leave the beginning of a piece in a room; answers its size, and the rest of the piece."""
     ((home, wanted, rooms),) = _given
-    made = piece(home, wanted, places)
-    room, end = rooms[place], 0
-    for count, line in enumerate(made.data):
-        if end + len(line) > ROOM:
-            made.data = made.data[count:]
-            return end, made
-        room[end : end + len(line)] = line
-        end += len(line)
-    made.data = ()
-    return end, made
+    room, end, rest = rooms[place], 0, Piece()
+    for data in written(home, wanted, places, rest):
+        if rest.data or end + len(data) > ROOM:
+            rest.data.append(data)
+        else:
+            room[end : end + len(data)] = data
+            end += len(data)
+    return end, rest
 
 
 def _portions(places: Iterator[str]) -> Iterator[list[str]]:

@@ -55,3 +55,9 @@ def test_what_is_left_out_is_left_out_of_each_piece(combine: Run) -> None:
     rows = list(csv.DictReader(io.StringIO(result.stdout, newline="")))
     assert [url for url in URLS[2:] if url not in (URLS[3], URLS[5])] == [row["url"] for row in rows]
     assert "1 page reserved from the purpose ai (1 by noai) is left out" in result.stderr
+
+
+@pytest.mark.parametrize(("form", "written"), [("jsonl", ""), ("csv", "url,title\r\n")])
+def test_nothing_is_written_of_no_records(combine: Run, form: str, written: str) -> None:
+    result = combine("export", "--format", form, "--fields", "url,title")
+    assert (0, written) == (result.exit_code, result.stdout_bytes.decode())
