@@ -12,15 +12,16 @@ that differ by their age only are one.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from combine.config import Agent, Politeness, Scheduler, Settings
 from combine.schedule.duties import LOST_S, Duties, Outside
 from combine.schedule.intake import Offer
 from combine.schedule.leases import Holder
-from combine.schedule.rows import FETCHED, QUEUED, STORED
+from combine.schedule.rows import DEFERRED, FETCHED, LEASED, QUEUED, STORED
 from formats import jcf
 from formats.jcf import Job
 from tests.combine.schedule.world import NOON, FakeClock, World, always, at_once
@@ -48,8 +49,48 @@ _TIMES = {"site": {"next": 0.0, "blocked": 0.0}, "lease": {"until": 1.0}, "job":
 #: What has no bearing on what may happen here: counts of the day, and who had a site last, of two who are alike.
 _IDLE = {"site": {"day": 0, "requests": 0, "bytes": 0, "holder": "", "rest": DELAY}}
 
+#: The number of every fetch and lease that no row has any more.
+DEAD = 99
+
+#: What a job's row means in each of its states, of the columns that are not read in all.
+_MEANT = {
+    "fetch": (QUEUED, DEFERRED, LEASED, FETCHED),
+    "lease": (LEASED, FETCHED),
+    "batch": (FETCHED,),
+}
+
+_EVENTS = re.compile(r' EVENTS="[^"]*"')
+
 Rows = tuple[tuple[tuple[Any, ...], ...], ...]
 Answer = tuple[str, ...]
+
+#: Of the process in each slot, the start time, by which it is another than the one before.
+Lives = tuple[int, int, int, int]
+
+#: The pids of these processes: two harvesters, two parsers.
+PIDS = (101, 102, 201, 202)
+
+#: The start time that all have who live, once only what matters is left.
+LIVES = 9
+
+
+class Meant(NamedTuple):
+    """A state with the least numbers, and by what these stand for the old ones."""
+
+    cabin: int
+    holders: dict[Holder, Holder]
+    offers: dict[int, int]
+    rows: dict[int, int]
+
+
+def _told_apart(holders: Iterable[Holder], lives: Lives) -> dict[Holder, Holder]:
+    """Names of holders by which those that live can be told from the dead, and the dead of a slot from one another."""
+    new = {}
+    for pid, start in zip(PIDS, lives, strict=True):
+        new[Holder(pid, start)] = Holder(pid, LIVES)
+        dead = sorted((holder for holder in holders if holder.pid == pid and holder.start < start), key=repr)
+        new |= {holder: Holder(pid, place) for place, holder in enumerate(dead, 1)}
+    return new
 
 
 class Tables:
@@ -79,6 +120,15 @@ class Tables:
         self._db.execute("COMMIT")
 
 
+def other_of(pid: int) -> int:
+    """The other worker of its kind."""
+    return pid - 1 if pid % 2 == 0 else pid + 1
+
+
+class Unfenced(Exception):
+    """The scheduler heeds a message about a fetch or a lease that is over."""
+
+
 class Silent:
     """What the duties ask of a server: nothing here, since each operation is committed at its end."""
 
@@ -103,16 +153,28 @@ class Cabin:
         self._memory: dict[Any, tuple[int, Any]] = {}
         self._tables_of: dict[tuple[int, str], list[dict[str, Any]]] = {}
         self._holders: dict[int, tuple[Holder, ...]] = {}
-        self._renamed: dict[tuple[int, tuple[Holder, ...]], int] = {}
+        self._pages: dict[int, tuple[frozenset[tuple[str, bool]], frozenset[str]]] = {}
+        self._alive: dict[int, tuple[int, ...]] = {}
+        self._meant: dict[Any, Meant] = {}
+        self._exchanged: dict[tuple[int, tuple[int, ...]], int] = {}
         self.takes_from_the_living = False
+        self.trusts_fences = True
 
     def close(self) -> None:
         self.world.close()
+
+    def trust_no_fences(self) -> None:
+        """From now on no number counts as dead."""
+        self.trusts_fences = False
+        self._alive.clear()
+        self._meant.clear()
 
     # States ------------------------------------------------------------------------------------------------------
 
     def start(self, *seeds: Job) -> int:
         """The state in which some seeds were added and nothing was done yet."""
+        if self._rows:
+            return 0
         for seed in seeds:
             self.world.add(seed)
         return self._read()
@@ -164,26 +226,135 @@ class Cabin:
             self._holders[number] = known
         return known
 
-    def renamed(self, number: int, new: dict[Holder, Holder]) -> int:
-        """The state in which other processes hold the leases."""
-        names = tuple(new.get(holder, holder) for holder in self.holders(number))
-        if names == self.holders(number):
-            return number
-        known = self._renamed.get((number, names))
+    def exchanged(self, number: int, pids: tuple[int, ...]) -> int:
+        """The state in which the other worker of its kind holds each lease that one of these has."""
+        known = self._exchanged.get((number, pids))
         if known is None:
             rows, rest = self._rows[number]
             place, columns = _CABIN.index("lease"), self._tables.columns["lease"]
             leases = (dict(zip(columns, row, strict=True)) for row in rows[place])
             moved = tuple(
-                tuple((lease | {"pid": holder.pid, "start": holder.start}).values())
-                for lease, holder in zip(leases, names, strict=True)
+                tuple((lease | {"pid": other_of(lease["pid"]) if lease["pid"] in pids else lease["pid"]}).values())
+                for lease in leases
             )
-            state = ((*rows[:place], moved, *rows[place + 1 :]), rest)
-            known = self._states.setdefault(state, len(self._rows))
-            if known == len(self._rows):
-                self._rows.append(state)
-            self._renamed[number, names] = known
+            known = self._number_of(((*rows[:place], moved, *rows[place + 1 :]), rest))
+            self._exchanged[number, pids] = known
         return known
+
+    # What is meant -----------------------------------------------------------------------------------------------
+
+    def alive(self, number: int) -> tuple[int, ...]:
+        """The numbers of fetches and leases that still count: those that rows and leases have.
+
+        Raises Unfenced where a message about another one changes something. Where it was told so, all are alive.
+        """
+        known = self._alive.get(number)
+        if known is None:
+            rows = self.table(number, "job")
+            found = {lease["id"] for lease in self.table(number, "lease")}
+            for name in ("fetch", "lease"):
+                found |= {row[name] for row in rows if row["state"] in _MEANT[name]}
+            found.discard(0)
+            if not self.trusts_fences:
+                found |= set(range(1, self._last(number) + 1))
+            elif not self._is_fenced(number, found):
+                raise Unfenced
+            known = self._alive[number] = tuple(sorted(found))
+        return known
+
+    def _last(self, number: int) -> int:
+        """The number that was drawn last."""
+        return int(next((row["value"] for row in self.table(number, "meta") if row["key"] == "number"), 0))
+
+    def _is_fenced(self, number: int, alive: set[int]) -> bool:
+        """Whether messages about fetches and leases that are over change nothing: rule 3, asked of the real code."""
+        over = {DEAD, *range(1, self._last(number) + 1)} - alive
+        outcomes = [
+            jcf.job(
+                URL=row["line"].split('"')[1], FETCH=dead, LEASE=dead, OUTCOME=said, BATCH=said and dead, RECORD="1"
+            )
+            for row in self.table(number, "job")
+            for dead in over
+            for said in ("ok", "not-modified", "failed", None)
+        ]
+        ends = [jcf.job(LEASE=dead, END="1") for dead in over]
+
+        def step() -> bool:
+            frontier = self.world.frontier
+            is_current = any(frontier.done_all([*outcomes, *ends]))
+            frontier.stored_all([line for line in outcomes if line.get("OUTCOME")])
+            return is_current
+
+        after, is_current = self._run(number, ("dead",), step)
+        return after == number and not is_current
+
+    def pages(self, number: int) -> tuple[frozenset[tuple[str, bool]], frozenset[str]]:
+        """The pages that are not stored yet, each with whether it is for the forced round; and those that have rows."""
+        known = self._pages.get(number)
+        if known is None:
+            rows = [(row["line"].split('"')[1], row) for row in self.table(number, "job") if row["kind"] == "page"]
+            open_ = frozenset((page, bool(row["since"])) for page, row in rows if row["state"] < STORED)
+            known = self._pages[number] = open_, frozenset(page for page, _ in rows)
+        return known
+
+    def meant(self, number: int, lives: Lives, asked: tuple[int, ...]) -> Meant:
+        """The state with the least numbers that means the same; and what became of processes, of offers and of rows.
+
+        Rows and the counts of moves keep their order. A fetched row's age counts as enough to look for its batch, so
+        that this may come sooner than in truth; a lease of relink jobs has no time, since nobody ends it for its age.
+        """
+        known = self._meant.get((number, lives, asked))
+        if known is None:
+            known = self._meant[number, lives, asked] = self._mean(number, lives, asked)
+        return known
+
+    def _mean(self, number: int, lives: Lives, asked: tuple[int, ...]) -> Meant:
+        alive = self.alive(number)
+        new = {0: 0} | {old: place for place, old in enumerate(alive, 1)}
+        tables = {name: [dict(row) for row in self.table(number, name)] for name in _CABIN}
+        holders = _told_apart(self.holders(number), lives)
+        for meta in tables["meta"]:
+            meta["value"] = {"number": str(len(alive)), "boot": "first"}.get(meta["key"], meta["value"])
+        for lease in tables["lease"]:
+            lease["id"], lease["boot"] = new[lease["id"]], "first"
+            lease["start"] = holders[Holder(lease["pid"], lease["start"])].start
+            if not lease["site"]:
+                lease["until"] = NOW
+        seqs = {row["seq"]: place for place, row in enumerate(tables["job"], 1)}
+        for row in tables["job"]:
+            row["seq"] = seqs[row["seq"]]
+            for name, states in _MEANT.items():
+                if row["state"] not in states:
+                    row[name] = type(row[name])()  # 0, or no name
+            row["fetch"], row["lease"] = new[row["fetch"]], new[row["lease"]]
+            row["at"] = NOW - LOST_S - 1.0
+            if row["batch"]:
+                row["batch"] = "+".join(str(new.get(int(old), DEAD)) for old in row["batch"].split("+"))
+        rows = tuple(tuple(tuple(row.values()) for row in tables[name]) for name in _CABIN)
+        memory, offers = self._mean_moves(number, asked)
+        return Meant(self._number_of((rows, memory)), holders, offers, seqs)
+
+    def _mean_moves(self, number: int, asked: tuple[int, ...]) -> tuple[Any, dict[int, int]]:
+        """The counts of moves, by their order; what went before all offers asked is forgotten."""
+        offers, moves, gone = self._rows[number][1]
+        if not asked:
+            return (offers, 0, ()), {}
+        noted = {offer: self._offer_of[offer].asked for offer in asked}
+        least = min(noted.values())
+        kept = {key: value for key, value in gone if value > least}
+        order = {old: place for place, old in enumerate(sorted({*noted.values(), *kept.values(), moves}))}
+        again = {}
+        for offer, old in noted.items():
+            held = copy.deepcopy(self._offer_of[offer])
+            held.asked = order[old]
+            again[offer] = self._keep(held)
+        return (offers, order[moves], tuple(sorted((key, order[value]) for key, value in kept.items()))), again
+
+    def _number_of(self, state: tuple[Rows, Any]) -> int:
+        number = self._states.setdefault(state, len(self._rows))
+        if number == len(self._rows):
+            self._rows.append(state)
+        return number
 
     # Time --------------------------------------------------------------------------------------------------------
 
@@ -264,7 +435,7 @@ class Cabin:
         def step() -> tuple[int, ...]:
             self.clock.shift = utc - NOW
             jobs = [jcf.parse_text(line) for line in lines]
-            return tuple(job.fetch for job in jobs if self.world.frontier.done(job))
+            return tuple(self.world.frontier.done_all(jobs))
 
         return self._run(number, ("done", lines, utc), step)
 
@@ -272,8 +443,7 @@ class Cabin:
         """STORED."""
 
         def step() -> None:
-            for line in lines:
-                self.world.frontier.stored(jcf.parse_text(line))
+            self.world.frontier.stored_all([jcf.parse_text(line) for line in lines])
 
         return self._run(number, ("stored", lines), step)[0]
 
@@ -417,7 +587,7 @@ class Idb:
         self._world.visits.rollback()  # what it remembers of the tables is forgotten
 
     def _read(self) -> int:
-        rows = self._tables.dump()
+        rows = tuple(tuple(tuple(map(_without_events, row)) for row in table) for table in self._tables.dump())
         if rows not in self._states:
             self._states[rows] = len(self._rows)
             self._rows.append(rows)
@@ -443,6 +613,11 @@ class Idb:
             self._memory[words] = self._read()
         found: int = self._memory[words]
         return found
+
+
+def _without_events(value: Any) -> Any:
+    """A visit's line without what is told of it and nobody decides by: its last outcomes."""
+    return _EVENTS.sub("", value) if isinstance(value, str) else value
 
 
 def utc_at(forced: int) -> float:

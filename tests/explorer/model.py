@@ -167,7 +167,16 @@ class Model:
         return State(self.cabin.start(seed), self.idb.start())
 
     def steps(self, state: State) -> Iterator[Step]:
-        """All that may happen next."""
+        """All that may happen next.
+
+        Where nobody can be killed any more and no power fail, a batch is published at once: it is the only thing that
+        its harvester can do, and nothing that another does prevents it or is prevented by it.
+        """
+        if state.kills == self.limits.kills and state.powers == self.limits.powers:
+            for number, harvester in enumerate(state.harvesters):
+                if harvester.lines and not harvester.sent and not harvester.is_stopped:
+                    yield self._publish(state, number, f"harvester {number + 1}")
+                    return
         for number in range(self.limits.harvesters):
             yield from self._harvester_steps(state, number)
         for number in range(self.limits.parsers):
@@ -194,7 +203,7 @@ class Model:
         if harvester.asking:
             yield f"{name} has its answer", False, self._answered(state, number)
         elif harvester.jobs and not harvester.rests and not harvester.lines and not harvester.sent:
-            yield self._ask(state, number, name)
+            yield from self._ask(state, number, name)
         elif _is_idle(harvester) and self._is_first(state, number):
             yield from self._take(state, number, name)
 
@@ -219,7 +228,8 @@ class Model:
         if state.messages < self.limits.messages:
             yield f"{name} takes, and the answer is lost", True, lost._replace(messages=state.messages + 1)
 
-    def _ask(self, state: State, number: int, name: str) -> Step:
+    def _ask(self, state: State, number: int, name: str) -> Iterator[Step]:
+        """A request and its answer: one step, unless the harvester is stopped in between, so that time may pass."""
         harvester = state.harvesters[number]
         job, *rest = harvester.jobs
         label = f"{name} asks for {_names((job,))}"
@@ -234,7 +244,14 @@ class Model:
         version = 1 + (state.forced and place == 0)
         began = utc_text(utc_at(state.forced))
         asking = harvester._replace(jobs=tuple(rest), asking=job, answer=version, began=began)
-        return label, False, _with(state, number, asking)._replace(asked=(asked[0], asked[1]))
+        state = _with(state, number, asking)._replace(asked=(asked[0], asked[1]))
+        yield label, False, self._answered(state, number)
+        if state.kills < self.limits.kills:
+            stopped = asking._replace(is_stopped=True)
+            yield (
+                f"{label} and is stopped", True,
+                _with(state, number, stopped)._replace(kills=state.kills + 1, is_resting=True),
+            )  # fmt: skip
 
     def _answered(self, state: State, number: int) -> State:
         harvester = state.harvesters[number]
@@ -283,14 +300,15 @@ class Model:
         harvester = state.harvesters[number]
         worse = state._replace(kills=state.kills + 1)
         dead = self._killed_harvester(worse, number)
-        yield f"{name} is killed", True, dead
         if harvester.sent and not harvester.is_stopped:
             late = tuple(sorted({*dead.late, ("DONE", harvester.sent)}))
             yield f"{name} is killed, its DONE on the way", True, dead._replace(late=late)
+        else:
+            yield f"{name} is killed", True, dead
         if not harvester.is_stopped and not harvester.is_ending:
             yield f"{name} is stopped", True, _with(worse, number, harvester._replace(is_stopped=True))
             ending = harvester._replace(is_ending=True)
-            if not ending.asking and ending.lease:
+            if ending.jobs and not ending.asking:
                 ending = _end_of_lease(ending)
             yield f"{name} is told to end", True, _with(worse, number, ending)
 
@@ -318,12 +336,13 @@ class Model:
     def _parser_faults(self, state: State, number: int, name: str) -> Iterator[Step]:
         parser = state.parsers[number]
         dead = self._killed_parser(state, number)
-        yield f"{name} is killed", True, dead
         if parser.adding is not None:
             late = tuple(sorted({*dead.late, ("ADD", parser.adding[1])}))
             yield f"{name} is killed, its ADD on the way", True, dead._replace(late=late)
-        elif parser.lines:
-            synced = self._killed_parser(self._synced(state), number)
+            return
+        yield f"{name} is killed", True, dead
+        if parser.lines:
+            synced = self._killed_parser(self.synced(state), number)
             late = tuple(sorted({*dead.late, ("STORED", parser.lines)}))
             yield f"{name} syncs and is killed, its STORED on the way", True, synced._replace(late=late)
 
@@ -415,7 +434,8 @@ class Model:
         done = parser._replace(adding=None, batch="", relinks=0, news=(), ready=ready, leases=leases, lines=lines)
         return _with_parser(state, number, done)
 
-    def _synced(self, state: State) -> State:
+    def synced(self, state: State) -> State:
+        """What is seen is safe."""
         if not self._syncs:
             return state
         store = [file._replace(safe=file.seen) for file in state.store]
@@ -425,7 +445,7 @@ class Model:
     def _store(self, state: State, number: int, name: str) -> Iterator[Step]:
         """The sync, then STORED, then the batches and the leases go; a death may come before each."""
         parser = state.parsers[number]
-        state = self._synced(state)
+        state = self.synced(state)
         told = state
         if parser.lines:
             told = state._replace(cabin=self.cabin.stored(state.cabin, parser.lines))
@@ -554,7 +574,6 @@ class Model:
         for message in state.late:
             word, lines = message
             rest = state._replace(late=tuple(other for other in state.late if other != message))
-            yield f"the late {word} never comes", False, rest
             if word == "DONE":
                 cabin, _ = self.cabin.done(state.cabin, lines, utc_at(state.forced))
                 yield "a late DONE comes", False, rest._replace(cabin=cabin)
@@ -612,7 +631,6 @@ class Model:
         return (
             not self.cabin.table(state.cabin, "job")
             and not any(batch.place != "raw" for batch in state.spool)
-            and not state.late
             and state.force is None
             and not any(parser.batch or parser.relinks or parser.ready or parser.leases for parser in state.parsers)
             and not any(harvester.lease or harvester.sent or harvester.lines for harvester in state.harvesters)
@@ -688,6 +706,11 @@ def _targets(web: str, line: str) -> tuple[Job, dict[str, str]]:
     job = _parsed(line)
     links = [Link("a", LINKS[web][job.url], "", "")] if LINKS[web][job.url] else []
     return job, targets(job, links, most=10)
+
+
+def round_of(line: str) -> tuple[str, bool]:
+    """The page of a job, and whether it is asked for in the forced round."""
+    return _parsed(line).url, bool(_parsed(line).get("SINCE"))
 
 
 def _names(lines: Answer) -> str:
