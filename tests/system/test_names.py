@@ -53,9 +53,9 @@ def lay(web: Web, url: Callable[[str, str], str]) -> None:
 
 
 def test_names_lead_to_public_addresses_alone(webs: Webs, homes: Homes, names: Names) -> None:
-    web = webs(1, bind="127.33.0.1")
-    port = web.address.rpartition(":")[2]
-    inner = webs(1, "--port", port, bind="127.0.0.1")
+    inner = webs(1, bind="127.0.0.1")  # first: others have ports on this address, too, and nobody on those below
+    port = inner.address.rpartition(":")[2]
+    web = webs(1, "--port", port, bind="127.33.0.1")
     shut = webs(1, "--robots", f"redirect:http://robots.example:{port}/robots.txt", bind="127.33.0.2")
     many = webs(1, "--robots", f"Sitemap: http://map.example:{port}/map.xml", bind="127.33.0.3")
     (many.root / "index.html").write_bytes(linking("Small", "a.html"))
