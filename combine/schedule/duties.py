@@ -42,9 +42,8 @@ ROOM_S, WATCH_S, REVISIT_S = 1.0, 5.0, 60.0
 #: Seconds until what failed is tried again.
 AGAIN_S = 0.5
 
-#: Seconds that a fetched row's batch must be missing, and looks in a row that must miss it, before the row is queued
-#: again.
-LOST_S, LOST_LOOKS = 60.0, 2
+#: Seconds that a row must have been fetched, and looks in a row that must miss its batch, before it is queued again.
+LOST_S, LOST_LOOKS = 10.0, 3
 
 
 class Pulse:

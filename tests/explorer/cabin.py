@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from combine.config import Agent, Politeness, Scheduler, Settings
-from combine.schedule.duties import LOST_S, Duties, Outside
+from combine.schedule.duties import LOST_LOOKS, LOST_S, Duties, Outside
 from combine.schedule.intake import Offer
 from combine.schedule.leases import Holder
 from combine.schedule.rows import DEFERRED, FETCHED, LEASED, QUEUED, STORED
@@ -44,10 +44,14 @@ _CABIN = ("meta", "site", "scope", "seed", "budget", "lease", "job")
 _IDB = ("site", "visit", "digest", "turned", "held", "count")
 
 #: What of a table counts in boot time: the column, and how far in the past it still matters.
-_TIMES = {"site": {"next": 0.0, "blocked": 0.0}, "lease": {"until": 1.0}, "job": {"later": 0.0, "at": LOST_S + 1.0}}
+_TIMES = {"site": {"next": 0.0, "blocked": 0.0}, "lease": {"until": 1.0}, "job": {"later": 0.0}}
 
 #: What has no bearing on what may happen here: counts of the day, and who had a site last, of two who are alike.
-_IDLE = {"site": {"day": 0, "requests": 0, "bytes": 0, "holder": "", "rest": DELAY}}
+#: And how long a row has been fetched: always long enough for its batch to be missed.
+_IDLE: dict[str, dict[str, Any]] = {
+    "site": {"day": 0, "requests": 0, "bytes": 0, "holder": "", "rest": DELAY},
+    "job": {"at": NOW - LOST_S - 1.0},
+}
 
 #: The number of every fetch and lease that no row has any more.
 DEAD = 99
@@ -300,8 +304,7 @@ class Cabin:
     def meant(self, number: int, lives: Lives, asked: tuple[int, ...]) -> Meant:
         """The state with the least numbers that means the same; and what became of processes, of offers and of rows.
 
-        Rows and the counts of moves keep their order. A fetched row's age counts as enough to look for its batch, so
-        that this may come sooner than in truth; a lease of relink jobs has no time, since nobody ends it for its age.
+        Rows and the counts of moves keep their order. A lease of relink jobs has no time: nobody ends it for its age.
         """
         known = self._meant.get((number, lives, asked))
         if known is None:
@@ -327,7 +330,6 @@ class Cabin:
                 if row["state"] not in states:
                     row[name] = type(row[name])()  # 0, or no name
             row["fetch"], row["lease"] = new[row["fetch"]], new[row["lease"]]
-            row["at"] = NOW - LOST_S - 1.0
             if row["batch"]:
                 row["batch"] = "+".join(str(new.get(int(old), DEAD)) for old in row["batch"].split("+"))
         rows = tuple(tuple(tuple(row.values()) for row in tables[name]) for name in _CABIN)
@@ -374,13 +376,10 @@ class Cabin:
                 )
             moved.append(content)
         state = (tuple(moved), rest)
-        if state not in self._states:
-            self._states[state] = len(self._rows)
-            self._rows.append(state)
-        return self._states[state]
+        return self._number_of(state)
 
-    def waits(self, number: int, is_held: Callable[[Holder], bool], batches: set[str]) -> list[float]:
-        """The seconds until what time alone brings: a site's rest is over, a held lease is, a batch counts as lost."""
+    def waits(self, number: int, is_held: Callable[[Holder], bool]) -> list[float]:
+        """The seconds until what time alone brings: a site's rest is over, a held lease is."""
         is_wanted = any(row["state"] == QUEUED and row["kind"] == "page" for row in self.table(number, "job"))
         is_free = not any(lease["site"] for lease in self.table(number, "lease"))
         found = [row["next"] - NOW for row in self.table(number, "site") if is_wanted and is_free]
@@ -388,11 +387,6 @@ class Cabin:
             lease["until"] - NOW + 0.5
             for lease in self.table(number, "lease")
             if is_held(Holder(lease["pid"], lease["start"]))
-        ]
-        found += [
-            row["at"] + LOST_S - NOW + 0.5
-            for row in self.table(number, "job")
-            if row["state"] == FETCHED and row["batch"] not in batches
         ]
         return [wait for wait in found if wait > 0]
 
@@ -487,8 +481,8 @@ class Cabin:
         def step() -> None:
             self.batches = set(batches)
             self.duties.__dict__["_missing"] = {}
-            self.duties.rescue()
-            self.duties.rescue()
+            for _ in range(LOST_LOOKS):
+                self.duties.rescue()
 
         return self._run(number, ("rescue", batches), step)[0]
 

@@ -529,8 +529,7 @@ class Model:
         stopped = {
             holder_of(number, harvester) for number, harvester in enumerate(state.harvesters) if harvester.is_stopped
         }
-        names = {batch.name for batch in state.spool if batch.place != "raw"}
-        waits = self.cabin.waits(state.cabin, lambda holder: holder in stopped, names)
+        waits = self.cabin.waits(state.cabin, lambda holder: holder in stopped)
         if any(harvester.rests and harvester.jobs for harvester in state.harvesters):
             waits.append(DELAY)
         busy = any(harvester.asking and not harvester.is_stopped for harvester in state.harvesters)
