@@ -53,7 +53,7 @@ INSERT OR IGNORE INTO count VALUES ('urls', 0), ('records', 0);
 
 
 _FIRST_64 = struct.Struct(">q8x").unpack
-_QUESTION = re.compile(r'JCF/0\.0 URL="(https?://([^/?"]+)[^"]*)"(?: KIND="([a-z]+)")? *')
+_QUESTION = re.compile(r'^JCF/0\.0 URL="(https?://([^/?"\n]+)[^"\n]*)"(?: KIND="([a-z]+)")? *$', re.MULTILINE)
 _URL_AT = len(f'{jcf.VERSION} URL="')
 _LAST = re.compile(' LAST="([^"]*)"')
 
@@ -64,14 +64,12 @@ def url_key(url: str, kind: str = "page") -> int:
     return int(_FIRST_64(hashlib.md5(text.encode(), usedforsecurity=False).digest())[0])
 
 
-def _asked(line: str) -> tuple[str, str, str]:
-    """Site, URL and kind of a line of LOOKUP; raises RecordError for what is no line."""
-    match = _QUESTION.fullmatch(line)
-    if match is None:
-        job = jcf.parse_text(line)
-        return site_of(job.url), job.url, job.kind
-    url, name, kind = match.groups()
-    return name if ":" not in name else site_of(url), url, kind or "page"
+def _asked(lines: list[str]) -> list[tuple[str, str, str]]:
+    """URL, site and kind of lines of LOOKUP; raises RecordError for what is no line."""
+    found = _QUESTION.findall("\n".join(lines))  # all at once, as long as each is written as `question` writes it
+    if len(found) == len(lines):
+        return [(url, name if ":" not in name else site_of(url), kind or "page") for url, name, kind in found]
+    return [(job.url, site_of(job.url), job.kind) for job in map(jcf.parse_text, lines)]
 
 
 def _is_of(line: str, url: str, kind: str) -> bool:
@@ -130,12 +128,12 @@ class Visits:
 
         `now` is the epoch time. A visit in the future counts as now. Raises RecordError for what is no line.
         """
-        asked = [_asked(line) for line in questions]
-        self._learn_sites({name for name, _, _ in asked})
+        asked = _asked(list(questions))
+        self._learn_sites({name for _, name, _ in asked})
         numbers = self._sites.get
-        keys = [(site, url_key(url, kind), n) for n, (name, url, kind) in enumerate(asked) if (site := numbers(name))]
+        keys = [(site, url_key(url, kind), n) for n, (url, name, kind) in enumerate(asked) if (site := numbers(name))]
         # Of two URLs with one hash only one has its visit here.
-        lines = [line for n, line in self._join(keys) if _is_of(line, asked[n][1], asked[n][2])]
+        lines = [line for n, line in self._join(keys) if _is_of(line, asked[n][0], asked[n][2])]
         latest = utc_text(now + AHEAD_S)
         if max(_LAST.findall("\n".join(lines)), default="") > latest:
             visits = map(jcf.parse_text, lines)
