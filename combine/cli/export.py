@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from mmap import mmap
@@ -31,7 +31,7 @@ PORTION, AHEAD = 64, 2
 #: Processes that turn records into pieces.
 PROCESSES = 8
 
-#: Bytes of the memory in which a process hands over a piece; what does not fit goes through a pipe.
+#: Bytes of the memory in which a process hands over a piece; a record that does not fit goes through a pipe.
 ROOM = 1 << 22
 
 _WRITERS = {"jsonl": exports.jsonl, "csv": exports.csv}
@@ -50,30 +50,35 @@ class Wanted:
 
 @dataclass(slots=True)
 class Piece:
-    """Some records as they are written, and what was met among them."""
+    """Some records as they are written, and what was met among them: whole when its data was taken."""
 
-    data: list[bytes | memoryview] = field(default_factory=list)
+    data: Iterable[bytes | memoryview] = ()
     damaged: list[str] = field(default_factory=list)
     reserved: Counter[str] = field(default_factory=Counter)
 
 
-def written(home: Path, wanted: Wanted, places: Sequence[str], met: Piece) -> Iterator[bytes]:
-    """The records of these files as they are written; of no files, what comes before all records."""
+def piece(home: Path, wanted: Wanted, places: Iterable[str] = ()) -> Piece:
+    """The records of these files, read as they are taken; of no files, what comes before all records.
+
+    Raises UsageError for a time that is none.
+    """
+    made = Piece()
 
     def is_wanted(record: Members) -> bool:
         signal = reserved(exports.signals(record), wanted.purpose)
         if signal:
-            met.reserved[signal] += 1
+            made.reserved[signal] += 1
         return wanted.are_included or not signal
 
     store = WirStore(Home(home))
-    records: Iterable[Members] = store.read(places, members, lambda error: met.damaged.append(str(error)))
+    records: Iterable[Members] = store.read(places, members, lambda error: made.damaged.append(str(error)))
     if wanted.since:
         records = exports.since(records, wanted.since)
-    data = _WRITERS[wanted.form](filter(is_wanted, records), wanted.fields)
+    written = _WRITERS[wanted.form](filter(is_wanted, records), wanted.fields)
     if places and wanted.form == "csv":
-        next(data)  # its header, which stands there already
-    return data
+        next(written)  # its header, which stands there already
+    made.data = written
+    return made
 
 
 def pieces(home: Path, wanted: Wanted) -> Iterator[Piece]:
@@ -81,20 +86,14 @@ def pieces(home: Path, wanted: Wanted) -> Iterator[Piece]:
 
     The data of a piece is good until the next is asked for. Raises UsageError, at the first, for a time that is none.
     """
+    yield piece(home, wanted)
     portions = iter(_portions(WirStore(Home(home)).places()))
-    yield _piece(home, wanted, ())
     first = next(portions, [])
     number = min(PROCESSES, len(os.sched_getaffinity(0)))
     if len(first) == PORTION and number > 1:
         yield from _made_at_once(home, wanted, chain([first], portions), number)
     elif first:
-        yield from (_piece(home, wanted, portion) for portion in chain([first], portions))
-
-
-def _piece(home: Path, wanted: Wanted, places: Sequence[str]) -> Piece:
-    made = Piece()
-    made.data.extend(written(home, wanted, places, made))
-    return made
+        yield piece(home, wanted, chain(first, chain.from_iterable(portions)))
 
 
 def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]], number: int) -> Iterator[Piece]:
@@ -103,22 +102,26 @@ def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]], num
 
     rooms = [mmap(-1, ROOM) for _ in range(number * AHEAD)]
     pool = ProcessPoolExecutor(number, get_context("fork"), _begin, (home, wanted, rooms))
-    made: deque[tuple[mmap, Future[tuple[int, Piece]]]] = deque()
+    made: deque[tuple[int, Future[tuple[int, Piece, list[str]]]]] = deque()
 
-    def oldest() -> Piece:
-        room, future = made.popleft()
-        size, rest = future.result()
-        rest.data = [memoryview(room)[:size], *rest.data]
-        return rest
+    def oldest() -> Iterator[Piece]:
+        place, future = made.popleft()
+        while True:
+            size, rest, left = future.result()
+            rest.data = [memoryview(rooms[place])[:size], *rest.data]
+            yield rest
+            if not left:
+                return
+            future = pool.submit(_handed_over, place, left)
 
     try:
         for turn, places in enumerate(portions):
             if len(made) == len(rooms):
-                yield oldest()
+                yield from oldest()
             place = turn % len(rooms)
-            made.append((rooms[place], pool.submit(_handed_over, place, places)))
+            made.append((place, pool.submit(_handed_over, place, places)))
         while made:
-            yield oldest()
+            yield from oldest()
     except BrokenExecutor:
         raise CombineError(
             "a process that makes the export was killed, as happens where memory is short: what there is of it is not"
@@ -137,17 +140,22 @@ def _begin(home: Path, wanted: Wanted, rooms: list[mmap]) -> None:
     _given[:] = [(home, wanted, rooms)]
 
 
-def _handed_over(place: int, places: list[str]) -> tuple[int, Piece]:
-    """Leave the beginning of a piece in a room; answers its size, and the rest of the piece."""
+def _handed_over(place: int, places: list[str]) -> tuple[int, Piece, list[str]]:
+    """Leave a piece in a room, until it is full.
+
+    Answers the bytes that are in it, a piece of the record that did not fit, and the files that are left.
+    """
     ((home, wanted, rooms),) = _given
-    room, end, rest = rooms[place], 0, Piece()
-    for data in written(home, wanted, places, rest):
-        if rest.data or end + len(data) > ROOM:
-            rest.data.append(data)
-        else:
-            room[end : end + len(data)] = data
-            end += len(data)
-    return end, rest
+    room, end, left = rooms[place], 0, iter(places)
+    made, over = piece(home, wanted, left), []
+    for data in made.data:
+        if end + len(data) > ROOM:
+            over.append(data)
+            break
+        room[end : end + len(data)] = data
+        end += len(data)
+    made.data = over
+    return end, made, list(left)
 
 
 def _portions(places: Iterator[str]) -> Iterator[list[str]]:
@@ -191,9 +199,9 @@ def export_command(
 
     def data() -> Iterator[bytes | memoryview]:
         for made in pieces(home.path, wanted):
+            yield from made.data
             whole.damaged += made.damaged
             whole.reserved += made.reserved
-            yield from made.data
 
     if output is None:
         for part in data():
