@@ -17,14 +17,12 @@ from formats.jcf import Job
 from tests.explorer.model import Limits, Model
 from tests.explorer.search import Found, explore
 
-#: Searches that together take some ten seconds: a page alone with many faults, two pages with few.
+#: Searches that together take some seconds: all faults for a page and one worker of each kind; some for two pages.
 QUICK = (
-    Limits(kills=1, powers=0, messages=0, rounds=1, web="page"),
-    Limits(kills=2, powers=0, messages=0, rounds=0, web="page"),
-    Limits(kills=0, powers=1, messages=1, rounds=1, web="page"),
-    Limits(kills=0, powers=0, messages=0, rounds=1),
-    Limits(kills=1, powers=0, messages=0, rounds=0),
-    Limits(kills=0, powers=1, messages=0, rounds=0),
+    Limits(2, 1, 1, 1, 1, 1, "page"),
+    Limits(0, 0, 0, 1),
+    Limits(1, 0, 0, 0),
+    Limits(0, 1, 1, 0),
 )
 
 

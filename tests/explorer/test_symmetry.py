@@ -65,10 +65,9 @@ class Walker:
 
 
 @pytest.mark.parametrize("limits", ALL, ids=str)
-@pytest.mark.parametrize("seed", range(2))
-def test_what_counts_as_one_goes_like_ways(limits: Limits, seed: int) -> None:
+def test_what_counts_as_one_goes_like_ways(limits: Limits) -> None:
     with closing(Model(limits)) as model:
-        walker = Walker(model, seed)
+        walker = Walker(model, 1)
         for _ in range(10):
             for state in walker.walk():
                 assert [] == walker.uncovered(state), str(state)
