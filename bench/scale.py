@@ -262,7 +262,6 @@ def measure(known: int, options: argparse.Namespace, directory: Path) -> dict[st
     """All figures of one size but those of a new start; what was done is left there, as a kill would leave it."""
     sites = Sites(options.sites, known)
     fill(directory / "visits.sqlite", sites)
-    before = _anonymous_bytes()
     engines = Engines(directory, Settings())
     engines.add([jcf.job(URL=SEED, SEED=SEED, SCOPE="domain", DELAY=0)])
     engines.resolve()
@@ -271,12 +270,8 @@ def measure(known: int, options: argparse.Namespace, directory: Path) -> dict[st
         answer = _bytes("OK", engines.frontier.take(HOLDER, 1_000))
     leases = {job.get("LEASE") for job in _read(answer).jobs()}
     engines.rows.commit()
-    in_memory, grown = len(engines.frontier.sites.by_id), _anonymous_bytes() - before
     figures |= {
         "lease_us": round(engines.spent["lease"] / max(len(leases), 1) * 1e6, 2),
-        "sites_in_memory": in_memory,
-        "grown_bytes": grown,
-        "bytes_a_site": round(grown / max(in_memory, 1)),
     }
     if options.aged:
         age(engines, sites)
@@ -288,9 +283,11 @@ def measure(known: int, options: argparse.Namespace, directory: Path) -> dict[st
 
 def reopen(directory: Path) -> dict[str, Any]:
     """What it takes to open both again."""
-    began, used = time.monotonic(), time.process_time()
+    before, began, used = _anonymous_bytes(), time.monotonic(), time.process_time()
     engines = Engines(directory, Settings())
     figures = {"ready_s": round(time.monotonic() - began, 3), "ready_cpu_s": round(time.process_time() - used, 3)}
+    sites = len(engines.frontier.sites)
+    figures |= {"sites_idle": sites, "bytes_an_idle_site": round((_anonymous_bytes() - before) / max(sites, 1))}
     engines.close()
     return figures
 
@@ -353,7 +350,7 @@ COLUMNS: list[tuple[str, int, Callable[[dict[str, Any]], str]]] = [
     ("aged: link", 12, lambda row: f"{row.get('aged_link_us', '')}"),
     ("job", 8, lambda row: f"{row.get('aged_job_us', '')}"),
     ("µs a lease", 12, lambda row: f"{row['lease_us']:.1f}"),
-    ("B a site", 10, lambda row: f"{row['bytes_a_site']}"),
+    ("B a site", 10, lambda row: f"{row['bytes_an_idle_site']}"),
     ("disk MB", 9, lambda row: f"{row['disk_bytes'] / 1e6:.0f}"),
     ("rows", 11, lambda row: f"{row['rows']:,}"),
     ("ready s", 9, lambda row: f"{row['ready_s']:.2f}"),

@@ -2,17 +2,17 @@
 
 Theory of operation. The rows on disk are the truth; what is in memory (sites, counts) is derived from them by `load`,
 at the start and after any fault. All changes of a row go through `set_state`, `insert` and `delete`, which keep the
-counts; all changes of a site end in `settle`, which puts it into the one set where its facts say it belongs. Nothing is
-durable before the caller commits. Never does I/O but through `rows`.
+counts; all changes of a site end in `settle` (`roster`). Nothing is durable before the caller commits. Never does I/O
+but through `rows`.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import islice
 
 from combine import hours
 from combine.config import Settings
@@ -20,9 +20,10 @@ from combine.schedule import politeness, traps
 from combine.schedule.clock import Clock, utc_text
 from combine.schedule.exclusions import Exclusions
 from combine.schedule.line import Line
+from combine.schedule.roster import PART, Roster
 from combine.schedule.rows import DEAD, QUEUED, Ready, Row, Rows, job_key
 from combine.schedule.seeds import Seeds
-from combine.schedule.sites import EMPTY, Site, Sites
+from combine.schedule.sites import Site, Sites
 from combine.schedule.visit import one_scope, with_event
 from combine.urls import host_of, site_of
 from formats import jcf
@@ -41,13 +42,11 @@ ROBOTS_ELSEWHERE = "its robots.txt is read at"
 #: Why a site rests outside the hours that its rule gives.
 HOURS = "its site rule lets it be asked at other hours"
 
-_SITE_COLUMNS = "id name told auto crawl next shut blocked reason failures refusals day requests bytes holder".split()
-
 #: Characters of a reason that are kept: a sentence.
 REASON_LENGTH = 300
 
 
-class Board:
+class Board(Roster):
     """What there is to do, and what may be done now."""
 
     def __init__(
@@ -94,65 +93,8 @@ class Board:
         self.gone: dict[tuple[int, int], int] = {}  # the keys of those that went, with the value of `moves` at that
         self.idle_since = now
         gc.disable()  # 200,000 sites that come at once are no garbage: to look for some takes a third of the time
-        self._load_sites(now)
+        self.load_sites(now)
         gc.enable()
-
-    def _load_sites(self, now: float) -> None:
-        counts = self.rows.counts()
-        for state, count in counts.pop(0, {}).items():
-            self.relinks[state] = count
-        errands = dict(self.rows.errands())
-        # At once: with 200,000 sites a look for each takes seconds.
-        for site in self._read_sites("id IN (SELECT value FROM json_each(?))", json.dumps(list(counts))):
-            for state, count in counts[site.id].items():
-                site.counts[state] = count
-            site.errands = errands.get(site.id, 0)
-            site.state = self.sites.state_of(site, now)
-            self.sites.enter(site)
-
-    def site(self, number: int) -> Site:
-        """A site by its number, taken into memory if it is not."""
-        site = self.sites.by_id.get(number) or self._read_site("id = ?", number)
-        assert site is not None, "a row's site is in the site table"
-        if number not in self.sites.by_id:
-            self.sites.enter(site)
-        return site
-
-    def site_named(self, name: str, create: bool = False) -> Site | None:
-        """A site by its name, taken into memory; None where nothing is known of it."""
-        site = self.sites.by_name.get(name)
-        if site is not None:
-            return site
-        site = self._read_site("name = ?", name)
-        if site is None and create:
-            site = Site(self.rows.insert_site(name), name)
-        if site is not None:
-            self.sites.enter(site)
-        return site
-
-    def _read_site(self, where: str, value: object) -> Site | None:
-        return next(self._read_sites(where, value), None)
-
-    def _read_sites(self, where: str, *values: object) -> Iterator[Site]:
-        for row in self.rows.db.execute(f"SELECT {', '.join(_SITE_COLUMNS)} FROM site WHERE {where}", values):
-            number, name, told, auto, crawl, after, shut, blocked, reason, *counted, holder = row
-            failures, refusals, day, requests, size = counted  # below, with `or` all zeros are one, not one a site
-            yield Site(
-                number, name, told=told, auto=auto, crawl=crawl or 0.0, next=after or 0.0, shut=bool(shut),
-                blocked=blocked or 0.0, reason=reason, failures=failures, refusals=refusals, day=day,
-                requests=requests, bytes=size, holder=holder,
-            )  # fmt: skip
-
-    def save_site(self, site: Site) -> None:
-        """Write what must survive of a site: its pace, its blocks, when it may be asked next."""
-        now = self.clock.boot()
-        self.rows.change(
-            "UPDATE site SET told=?, auto=?, crawl=?, next=?, rest=?, shut=?, blocked=?, block_s=?, reason=?,"
-            " failures=?, refusals=?, day=?, requests=?, bytes=?, holder=? WHERE id=?",
-            site.told, site.auto, site.crawl, site.next, max(site.next - now, 0), site.shut, site.blocked,
-            max(site.blocked - now, 0), site.reason, site.failures, site.refusals, site.day, site.requests, site.bytes,
-            site.holder, site.id,
-        )  # fmt: skip
 
     def set_gate(self, word: str) -> None:
         """Open or pause."""
@@ -175,34 +117,24 @@ class Board:
         delay = politeness.base_delay(self.settings, host, site.told, site.asked, listed, site.auto)
         return politeness.with_crawl_delay(self.settings, host, delay, site.crawl) if site.crawl > delay else delay
 
-    def settle(self, site: Site) -> None:
-        """Put a site where its facts say it belongs; one without rows, whose rest is over, leaves memory."""
-        if self.sites.by_id.get(site.id) is not site:
-            return  # it left with its last row
-        now = self.clock.boot()
-        if site.blocked and site.blocked <= now:
-            site.blocked = 0.0
-            self.save_site(site)  # or it would begin again in full after a reboot
-        self.sites.settle(site, now)
-        if site.state == EMPTY and not any(site.counts):
-            until = max(site.next, site.blocked)
-            if until > now:
-                self.sites.rest(site, until)
-            elif not site.resolving:
-                self.sites.leave(site)
-
     def tick(self) -> None:
-        """Do what the passing of time brings: end waits and blocks, queue deferred rows."""
+        """Do what the passing of time brings: waits and blocks end, deferred rows are queued. Nobody holds a site."""
+        self.doze()
         now = self.clock.boot()
         for row in self.rows.ripe(now, 1000):
             self.set_state(row, QUEUED)
             self.settle_row(row)
         if self.seeds.is_refilled:
             self.seeds.is_refilled = False
-            for site in [site for site in self.sites if site.parked]:
-                site.parked = False
-                self.settle(site)
-        for site in [*self.sites.ripe(now), *self.sites.rested(now)]:
+            parked = self.sites.parked()
+            for start in range(0, len(parked), PART):
+                for site in self.awaken(parked[start : start + PART]):
+                    site.parked = False
+                    self.settle(site)
+                self.doze()
+        for number in islice(self.sites.ripe(now), PART):
+            self.settle(self.site(number))
+        for site in self.sites.rested(now):
             self.settle(site)
 
     def next_event(self) -> float | None:
@@ -213,7 +145,8 @@ class Board:
     def use(self, settings: Settings) -> None:
         """Other settings are in effect from now on; what rests for a site rule's hours is looked at anew."""
         self.settings = settings
-        for site in [site for site in self.sites if site.reason == HOURS and site.blocked]:
+        resting = "SELECT id FROM site WHERE reason = ? AND blocked > 0"
+        for site in self.awaken(number for (number,) in self.rows.db.execute(resting, (HOURS,)).fetchall()):
             site.blocked = 0.0
             self.save_site(site)
             self.settle(site)
@@ -290,7 +223,7 @@ class Board:
 
     def insert_many(self, rows: list[tuple[str, int, str, int, int, int, str, str]]) -> None:
         """Queue new jobs of pages and sitemaps: site, key, kind, priority, depth, seed, since and line of each."""
-        sites = self._sites_named({row[0] for row in rows})
+        sites = self.sites_named({row[0] for row in rows})
         self.rows.insert_many([(sites[name].id, *row) for name, *row in rows])
         self.moves += len(rows) * bool(self.offers)
         for name, *_ in rows:
@@ -298,18 +231,6 @@ class Board:
         for site in sites.values():
             site.parked = False
             self.settle(site)
-
-    def _sites_named(self, names: set[str]) -> dict[str, Site]:
-        """Sites taken into memory, or made, all at once."""
-        by_name = self.sites.by_name
-        others = [name for name in names if name not in by_name]
-        if others:
-            for site in self._read_sites("name IN (SELECT value FROM json_each(?))", json.dumps(others)):
-                self.sites.enter(site)
-            new = [name for name in others if name not in by_name]
-            for number, name in zip(self.rows.insert_sites(new), new, strict=True):
-                self.sites.enter(Site(number, name))
-        return {name: by_name[name] for name in names}
 
     def trap(self, url: str, is_taken: bool = False) -> str:
         """The trap that is full and to which a URL belongs, "" where it may be taken; with `is_taken` it is counted."""

@@ -14,7 +14,7 @@ Rules that must hold, and where:
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -22,11 +22,12 @@ from combine.schedule import politeness, traps
 from combine.schedule.board import HOURS
 from combine.schedule.leases import Holder, Lease, Leases
 from combine.schedule.rows import LEASED, QUEUED, Ready, Row
-from combine.schedule.sites import DUE, Site
+from combine.schedule.sites import DUE, UNRESOLVED, Site
 from combine.services import MESSAGE_LINES
 
 #: Due sites that may go looked at for one TAKE, in search of those that its holder had last; and due sites at all.
 AFFINITY, LOOKED_AT = 64, 5_000
+LOOKED_AT_ONCE = 100
 
 
 @dataclass(slots=True)
@@ -99,13 +100,13 @@ class Handout(Leases):
         mine: list[Turn] = []
         others: list[Turn] = []
         who, lines = ("", str(holder.pid)), 0
-        for site in list(islice(self.sites.members[DUE].values(), LOOKED_AT)):
+        for site in self._due(holder, now):
             if site.address_until <= now:
                 self.settle(site)
             elif closed := self.closed_for(site):
                 self.block(site, closed, HOURS)
                 self.settle(site)
-            elif not self.may_share(site, holder, now):
+            elif not self.may_share(site.host, site.address, holder, now):
                 self.sites.move(site, DUE)
             else:
                 turn = Turn(site)
@@ -115,6 +116,29 @@ class Handout(Leases):
                 if seen >= AFFINITY + count or lines >= MESSAGE_LINES:
                     break
         return [*mine, *others][:count]
+
+    def _due(self, holder: Holder, now: float) -> Iterator[Site]:
+        """The sites in the set `due`, as the round has them, but for those that sleep and need not be woken.
+
+        Of a site that sleeps the name is not known: one that only its name lists waits for its address as others do.
+        """
+        numbers = list(islice(self.sites.members[DUE], LOOKED_AT))
+        for start in range(0, len(numbers), LOOKED_AT_ONCE):
+            part = numbers[start : start + LOOKED_AT_ONCE]
+            goes = {number: self._asleep_goes(number, holder, now) for number in part}
+            self.awaken(number for number, state in goes.items() if not state)
+            for number, state in goes.items():
+                if state:
+                    self.sites.move_asleep(number, DUE, state)
+                elif number in self.sites.by_id:
+                    yield self.sites.by_id[number]
+
+    def _asleep_goes(self, number: int, holder: Holder, now: float) -> str:
+        """The set into which a due site goes without being woken, "" where it is awake, or must wake."""
+        if number in self.sites.by_id:
+            return ""
+        address, until = self.sites.address_of(number, DUE)
+        return UNRESOLVED if until <= now else "" if self.may_share("", address, holder, now) else DUE
 
     def _measure(self, turn: Turn) -> int:
         """Say how many jobs may go with a site at its delay; gives how many do, as far as its counts tell."""

@@ -124,12 +124,12 @@ class Intake:
                 self._merge(row, candidate, offer)
 
     def _find(self, candidates: list[Candidate]) -> dict[tuple[str, int], Brief]:
-        """The rows that candidates have, in brief. A site with rows is in memory, so no other is looked for."""
-        by_name = self._frontier.sites.by_name
+        """The rows that candidates have, in brief."""
         places = [candidate.place for candidate in candidates]
-        keys = [(site.id, key) for name, key in places if (site := by_name.get(name)) is not None]
-        by_id = self._frontier.sites.by_id
-        return {(by_id[site].name, key): brief for site, key, brief in self._frontier.rows.find_many(keys)}
+        names = self._frontier.held_as({name for name, _ in places})
+        numbers = {name: number for number, name in names.items()}
+        keys = [(number, key) for name, key in places if (number := numbers.get(name)) is not None]
+        return {(names[number], key): brief for number, key, brief in self._frontier.rows.find_many(keys)}
 
     def _errand(self, url: str, line: Job, offer: Offer) -> None:
         """A robots job: another site's robots.txt is read here, and that site waits."""
@@ -207,9 +207,8 @@ class Intake:
         return site is not None and self._frontier.gone.get((site.id, key[1]), 0) > asked
 
     def _row(self, candidate: Candidate) -> Row | None:
-        # A site with rows is in memory, so most of what is known costs no look at the disk here.
-        site = self._frontier.sites.by_name.get(site_of(candidate.url))
-        return self._frontier.rows.find(site.id, candidate.place[1]) if site is not None else None
+        numbers = self._frontier.held_as({site_of(candidate.url)})
+        return self._frontier.rows.find(next(iter(numbers)), candidate.place[1]) if numbers else None
 
     def _admit(self, candidate: Candidate, visit: Job | None, offer: Offer) -> None:
         frontier, lead = self._frontier, candidate.lead

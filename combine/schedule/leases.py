@@ -92,7 +92,7 @@ class Leases(Board):
         if closed := self.closed_for(site):
             self.block(site, closed, HOURS)
         is_free = not site.lease and not site.shut and site.blocked <= now and site.next <= now
-        if not is_free or (site.address and not self.may_share(site, holder, now)):
+        if not is_free or (site.address and not self.may_share(site.host, site.address, holder, now)):
             self.settle(site)
             return None
         lease = self.open_lease(site, holder, self.delay(site), now)
@@ -112,12 +112,12 @@ class Leases(Board):
             self.rows.set_meta("number", str(self.number))
             self._saved_number = self.number
 
-    def may_share(self, site: Site, holder: Holder, now: float) -> bool:
+    def may_share(self, host: str, address: str, holder: Holder, now: float) -> bool:
         """Sites on one address go to one holder at a time, who spaces them; then the address rests."""
-        delay = self._address_delay(site)
+        delay = self._address_delay(host, address)
         if delay == 0:
             return True
-        leases, owner, ended = self.addresses.get(network_of(site.address), (0, None, self._loaded))
+        leases, owner, ended = self.addresses.get(network_of(address), (0, None, self._loaded))
         if leases:
             return owner == holder
         if now >= ended + delay:
@@ -125,9 +125,9 @@ class Leases(Board):
         self._space_at = min(ended + delay, self._space_at or ended + delay)
         return False
 
-    def _address_delay(self, site: Site) -> float:
+    def _address_delay(self, host: str, address: str) -> float:
         limits = self.settings.politeness
-        if not limits.address_delay_s or self.is_listed(site.host, site.address):
+        if not limits.address_delay_s or self.is_listed(host, address):
             return 0.0
         return limits.address_delay_s + limits.margin_s
 

@@ -232,8 +232,10 @@ class Outcomes(Handout):
 
     def unresolved(self, count: int) -> list[Site]:
         """Sites whose names are to be looked up."""
-        waiting = (site for site in self.sites.members[UNRESOLVED].values() if not site.resolving)
-        return list(islice(waiting, count))
+        self.doze()
+        members = self.sites.members[UNRESOLVED].items()
+        free = (number for number, held in members if isinstance(held, bytes) or not held.resolving)
+        return self.awaken(islice(free, count))
 
     def resolved(self, site: Site, address: str) -> None:
         """A site's host has an address."""

@@ -29,11 +29,10 @@ NAMED = 10
 
 def stat(frontier: Frontier, pages: int, size: int) -> list[Job]:
     """The counters, the budgets, and the sites that wait for something."""
-    totals = [sum(site.counts[state] for site in frontier.sites) for state in range(6)]
-    totals = [total + relinks for total, relinks in zip(totals, frontier.relinks, strict=True)]
+    totals = _totals(frontier)
     members = frontier.sites.members
     now = frontier.clock.boot()
-    public = sum(
+    public = frontier.sites.asleep_public + sum(
         1 for site in frontier.sites if (site.counts[QUEUED] or site.counts[DEFERRED]) and is_public(frontier, site)
     )
     after = next_in(frontier)
@@ -60,8 +59,14 @@ def stat(frontier: Frontier, pages: int, size: int) -> list[Job]:
     )
     out = _out_by_budget(frontier)
     budgets = [jcf.job(BUDGET=name, LEFT=max(left, 0), OUT=out.get(name, 0)) for name, left in frontier.seeds.budgets()]
-    waiting = islice((s for state in (BLOCKED, WAITING, UNRESOLVED) for s in members[state].values()), NAMED)
-    return [first, *budgets[:900], *(site_line(frontier, site) for site in waiting)]
+    waiting = islice((number for state in (BLOCKED, WAITING, UNRESOLVED) for number in members[state]), NAMED)
+    return [first, *budgets[:900], *(site_line(frontier, site) for site in frontier.awaken(waiting))]
+
+
+def _totals(frontier: Frontier) -> list[int]:
+    """Rows by state, relink jobs as well."""
+    awake = [site.counts for site in frontier.sites]
+    return [sum(counts) for counts in zip(frontier.relinks, frontier.sites.asleep_counts, *awake, strict=True)]
 
 
 def is_public(frontier: Frontier, site: Site) -> bool:
@@ -80,8 +85,14 @@ def _out_by_budget(frontier: Frontier) -> dict[str, int]:
 def next_in(frontier: Frontier) -> float | None:
     """Seconds until something may be handed out: 0 while work is under way, None where nothing waits."""
     members = frontier.sites.members
-    under_way = any(site.counts[LEASED] or site.counts[FETCHED] or site.counts[STORED] for site in frontier.sites)
-    if under_way or any(frontier.relinks[:5]) or members[DUE] or members[UNRESOLVED] or members["leased"]:
+    totals = _totals(frontier)
+    if (
+        any(totals[LEASED : STORED + 1])
+        or any(frontier.relinks[:5])
+        or members[DUE]
+        or members[UNRESOLVED]
+        or members["leased"]
+    ):
         return 0.0
     after = frontier.next_event()
     return None if after is None else max(after - frontier.clock.boot(), 0.0)

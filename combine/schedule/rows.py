@@ -3,27 +3,24 @@
 A row's key is its site and 64 bits of the MD5 of its kind, its URL and, for a robots job, the site that waits. Its
 state is one of QUEUED (may be handed out), DEFERRED (queued, but not before `later`), LEASED, FETCHED (its harvest lies
 in a batch), STORED (its result is committed here and idbd is to hear of it), DEAD. `later`
-is a boot time, and `wait` the wait it came from: after a reboot waits begin again in full.
-
-Size: each method is one statement, and all that change a row stand together.
+is a boot time, and `wait` the wait it came from: after a reboot waits begin again in full. What is not of rows lies in
+`tables`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
-import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from combine.schedule.database import open_database
-from combine.schedule.tables import SCHEMA as _SCHEMA
+from combine.schedule.tables import Tables
 from combine.services import MESSAGE_LINES
 from formats.jcf import VERSION
 
@@ -142,59 +139,12 @@ def _paid(spent: set[str]) -> str:
     return f" AND (kind = 'robots' OR seed NOT IN (SELECT id FROM seed WHERE budget IN ({marks})))" if spent else ""
 
 
-@lru_cache(maxsize=64)
-def _setting(columns: tuple[str, ...]) -> str:
-    return f"UPDATE job SET state = ?{''.join(f', {name} = ?' for name in columns)} WHERE seq = ?"
-
-
-class Rows:
-    """The queue's tables. One process owns the database; nothing is durable before `commit`."""
+class Rows(Tables):
+    """The queue. One process owns the database; nothing is durable before `commit`."""
 
     def __init__(self, path: Path) -> None:
-        self._db = open_database(path, _SCHEMA)
-        self.syncs = 0  # commits of something
+        super().__init__(path)
         self._held: dict[int, Row] = {}
-        self._columns: tuple[str, ...] = ()  # those that the moves set
-        self._moves: list[tuple[object, ...]] = []  # rows to states, not yet written: see `set_state`
-
-    @property
-    def db(self) -> sqlite3.Connection:
-        """The database, in which all that was changed can be seen."""
-        if self._moves:
-            self._write_moves()
-        return self._db
-
-    def begin(self) -> None:
-        """Open a transaction, unless one is open."""
-        if not self._db.in_transaction:
-            self._db.execute("BEGIN")
-
-    def commit(self) -> None:
-        """Make durable all that was changed."""
-        if self.db.in_transaction:
-            self._db.execute("COMMIT")
-            self.syncs += 1
-
-    def rollback(self) -> None:
-        """Forget what was not committed."""
-        self._moves.clear()
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
-
-    def change(self, statement: str, *values: object) -> int:
-        """Run a statement that changes something; gives the number of rows it changed."""
-        self.begin()
-        database = self.db if " job " in statement else self._db  # to other tables moves of rows are nothing
-        return database.execute(statement, values).rowcount
-
-    def meta(self, key: str, default: str = "") -> str:
-        """A value of the scheduler as a whole."""
-        row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return str(row[0]) if row else default
-
-    def set_meta(self, key: str, value: str) -> None:
-        """Keep a value of the scheduler as a whole."""
-        self.change("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, value)
 
     def trapped(self, site: int, pattern: str) -> int:
         """How many URLs of a trap were taken."""
@@ -278,39 +228,10 @@ class Rows:
         statement = "INSERT INTO job(site, h, state, kind, prio, depth, seed, since, line) VALUES (?,?,0,?,?,?,?,?,?)"
         self.db.executemany(statement, sorted(rows, key=_SITE))
 
-    def insert_sites(self, names: list[str]) -> range:
-        """New sites; gives their numbers."""
-        self.begin()
-        (last,) = self.db.execute("SELECT coalesce(max(id), 0) FROM site").fetchone()
-        numbers = range(last + 1, last + 1 + len(names))
-        self.db.executemany("INSERT INTO site(id, name) VALUES (?, ?)", zip(numbers, names, strict=True))
-        return numbers
-
-    def set_state(self, number: int, state: int, columns: dict[str, object]) -> None:
-        """Move the row with a number to a state, and set columns with it.
-
-        A message moves many rows alike, so that they are written together: before the next look at the database.
-        """
-        self.begin()
-        names = tuple(columns)
-        if self._moves and names != self._columns:
-            self._write_moves()
-        self._columns = names
-        self._moves.append((state, *columns.values(), number))
-
-    def _write_moves(self) -> None:
-        moves, self._moves = self._moves, []
-        self._db.executemany(_setting(self._columns), moves)
-
     def lease(self, rows: list[tuple[int, int, str, int]]) -> None:
         """Queued rows go out: fetch number, lease, scopes and number of each."""
         self.begin()
         self.db.executemany("UPDATE job SET state = 2, fetch = ?, lease = ?, scopes = ? WHERE seq = ?", rows)
-
-    def insert_site(self, name: str) -> int:
-        """A new site; gives its number."""
-        self.begin()
-        return int(self.db.execute("INSERT INTO site(name) VALUES (?)", (name,)).lastrowid or 0)
 
     def row(self, number: int) -> Row:
         """The row with a number that is known to be there."""
@@ -368,35 +289,30 @@ class Rows:
         """The batches that fetched rows lie in, each with the time of its latest row."""
         return list(self.db.execute("SELECT batch, max(at) FROM job WHERE state = 3 GROUP BY batch"))
 
-    def counts(self) -> dict[int, dict[int, int]]:
-        """Rows by site and state; a relink row, which has no site to wait for, counts under site 0."""
-        counts: dict[int, dict[int, int]] = {}
+    def counts(self) -> Iterator[tuple[int, list[int]]]:
+        """Rows by state, of each site that has some, by number.
+
+        First those under 0: relink rows, which have no site to wait for.
+        """
         # Each by the index of its state, since a look at a million rows takes seconds.
-        statement = "SELECT site, count(*) FROM job WHERE state = 0 AND kind <> 'relink' GROUP BY site"
-        for site, count in self.db.execute(statement):
-            counts[site] = {QUEUED: count}
-        (relinks,) = self.db.execute("SELECT count(*) FROM job WHERE state = 0 AND kind = 'relink'").fetchone()
-        if relinks:
-            counts[0] = {QUEUED: relinks}
-        indexes = {DEFERRED: "later", LEASED: "fetch", FETCHED: "batch", STORED: "stored", DEAD: "dead"}
-        for state, index in indexes.items():
-            statement = (
-                f"SELECT site, kind, count(*) FROM job INDEXED BY job_{index} WHERE state = {state}"
-                f"{' AND fetch > 0' * (state == LEASED)} GROUP BY 1, 2"
-            )
-            for site, kind, count in self.db.execute(statement):
-                held = counts.setdefault(0 if kind == "relink" else site, {})
-                held[state] = held.get(state, 0) + count
-        return counts
-
-    def open_leases(self, leases: Iterable[tuple[int, int, int, int, str, float, float, str, str]]) -> None:
-        """Keep leases, in the form in which `leases` gives them."""
-        self.begin()
-        self.db.executemany("INSERT INTO lease VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", leases)
-
-    def leases(self) -> list[tuple[int, int, int, int, str, float, float, str, str]]:
-        """All leases: number, site, pid, start, boot id, end, delay, address, pace that was asked for."""
-        return self.db.execute("SELECT * FROM lease").fetchall()
+        statement = "SELECT {}, {}, count(*) FROM job INDEXED BY job_{} WHERE {} GROUP BY 1 ORDER BY 1"
+        relink = "iif(kind = 'relink', 0, site)"
+        queries = [
+            statement.format("site", QUEUED, "ready", "state = 0 AND kind <> 'relink'"),
+            statement.format("0", QUEUED, "relink", "state = 0 AND kind = 'relink'"),
+            statement.format(relink, DEFERRED, "later", "state = 1"),
+            statement.format(relink, LEASED, "fetch", "state = 2 AND fetch > 0"),
+            statement.format(relink, FETCHED, "batch", "state = 3"),
+            statement.format(relink, STORED, "stored", "state = 4"),
+            statement.format(relink, DEAD, "dead", "state = 5"),
+        ]
+        number, counts = 0, [0] * 6
+        for site, state, count in heapq.merge(*map(self.db.execute, queries)):
+            if site != number:
+                yield number, counts
+                number, counts = site, [0] * 6
+            counts[state] += count
+        yield number, counts
 
     def errands(self) -> list[tuple[int, int]]:
         """The sites that have queued robots jobs, and how many."""

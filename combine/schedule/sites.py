@@ -1,4 +1,4 @@
-"""The sites in memory: each in exactly one of six sets, and the heaps that wake them. No rows, no clock of its own.
+"""The sites in memory: each in exactly one of six sets, and what wakes them. No rows, no clock of its own.
 
 Invariant, asserted at every move: a site that is in memory is in exactly one of
 
@@ -9,21 +9,26 @@ Invariant, asserted at every move: a site that is in memory is in exactly one of
     blocked      nobody may ask it until a time, or until the operator says so
     empty        it has no job that may go (all are deferred, fetched, or over their run's budget)
 
-A heap entry is only a hint: it counts when it is the site's latest. Memory grows with the sites that have rows, never
-with URLs.
+Memory grows with the sites that have rows, never with URLs. Those that were looked at lately are awake, and an object
+each. The others sleep: of them a set holds the facts that no table has, in some sixty bytes, and the rest is read when
+they wake. A site that sleeps has no fact that is not either there or in its table.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
+from combine.schedule.wakes import Wakes
 from combine.urls import BadURL, normalise, site_of
 
 UNRESOLVED, WAITING, DUE, LEASED, BLOCKED, EMPTY = "unresolved", "waiting", "due", "leased", "blocked", "empty"
 STATES = (UNRESOLVED, WAITING, DUE, LEASED, BLOCKED, EMPTY)
+
+#: The sets in which a site may sleep, first those of the most.
+_IDLE = (DUE, WAITING, UNRESOLVED, EMPTY, BLOCKED)
 
 
 def is_site(name: str) -> bool:
@@ -33,6 +38,21 @@ def is_site(name: str) -> bool:
     except BadURL:
         return False
 
+
+#: Sites awake, but for those that a harvester has; half as many more may be for a moment.
+AWAKE = 2_000
+
+#: A set that has had so many times as many sites as it has now, and more than a few, is made anew: a dict only grows.
+SHRINK, FEW = 8, 1_000
+
+#: Of a site that sleeps: rows by state, times of its wake and of its address, the first of the look-ups that failed and
+#: how many, robots jobs, turn of its address, and two flags. The run's pace and the address follow as text. It has no
+#: leased rows, since it has no lease. With an IPv4 address it is 96 bytes at most, a size in which Python gives memory.
+_ASLEEP = struct.Struct("<5IddfBHBB")
+_WAKE, _UNTIL, _ERRANDS = 5, 6, 9
+_PARKED, _PUBLIC = 1, 2
+_LEASED = 2  # the place of leased rows among the counts
+_MOST = 0xFFFF
 
 #: A block without an end: the operator's.
 FOREVER = float("inf")
@@ -69,7 +89,8 @@ class Site:
     lease: int = 0
     holder: str = ""  # who had it last
     parked: bool = False  # its ready jobs are all over their run's budget
-    wake: float = 0.0  # the time of its latest heap entry
+    wake: float = 0.0  # when its wait or its block is over, 0 unless it waits or is blocked
+    written: tuple[object, ...] = ()  # its facts as its table has them
 
     @property
     def host(self) -> str:
@@ -79,31 +100,51 @@ class Site:
         return self.name.partition(":")[0]
 
     @property
+    def facts(self) -> tuple[object, ...]:
+        """What its table keeps of it."""
+        return (
+            self.told, self.auto, self.crawl, self.next, self.shut, self.blocked, self.reason, self.failures,
+            self.refusals, self.day, self.requests, self.bytes, self.holder,
+        )  # fmt: skip
+
+    @property
     def ready(self) -> int:
         """Rows that may be handed out as far as they themselves are concerned."""
         return self.counts[0]
 
 
 class Sites:
-    """All sites in memory, by id and by name."""
+    """All sites in memory: those that are awake by id and by name, and each of all in its set, awake or asleep."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, Site] = {}
         self.by_name: dict[str, Site] = {}
         # A dict, which keeps its order, takes a third of an OrderedDict.
-        self.members: dict[str, dict[int, Site]] = {state: {} for state in STATES}
-        self._heap: list[tuple[float, int, int]] = []
-        self._resting: list[tuple[float, int, int]] = []
-        self._tie = itertools.count()
+        self.members: dict[str, dict[int, Site | bytes]] = {state: {} for state in STATES}
+        self._most = dict.fromkeys(STATES, 0)  # members that each dict has had
+        self.asleep = 0
+        self.asleep_counts = [0] * 6  # rows by state of those that sleep
+        self.asleep_public = 0
+        self._wakes = Wakes(self._time_of)
+        self._resting = Wakes(self._rest_of)
 
     def __iter__(self) -> Iterator[Site]:
+        """Those that are awake."""
         return iter(self.by_id.values())
 
+    def __len__(self) -> int:
+        """All in memory, awake or asleep."""
+        return len(self.by_id) + self.asleep
+
     def enter(self, site: Site) -> None:
-        """Take a site into memory."""
+        """Take a site into memory, as its table has it; one that sleeps wakes."""
         assert site.id not in self.by_id, "a site is in memory once"
+        state = self.sleeps_in(site.id)
         self.by_id[site.id] = self.by_name[site.name] = site
-        self.members[site.state][site.id] = site
+        if state:
+            self._rouse(site, state)
+        else:
+            self.members[site.state][site.id] = site
 
     def leave(self, site: Site) -> None:
         """Let a site go."""
@@ -115,6 +156,8 @@ class Sites:
         held = self.members[site.state].pop(site.id, None)
         assert held is site, f"{site.name} is in exactly one set, {site.state}"
         site.state = state
+        if state not in (WAITING, BLOCKED):
+            site.wake = 0.0
         self.members[state][site.id] = site
 
     def settle(self, site: Site, now: float) -> None:
@@ -140,39 +183,135 @@ class Sites:
             return WAITING
         return DUE
 
-    def ripe(self, now: float) -> Iterator[Site]:
-        """Sites whose wait or block is over; they are to be settled."""
-        while self._heap and self._heap[0][0] <= now:
-            time, _, number = heapq.heappop(self._heap)
+    # Those that sleep -------------------------------------------------------------------------------------------
+
+    def sleeps_in(self, number: int) -> str:
+        """The set in which a site sleeps, "" where it is awake or not in memory."""
+        if self.asleep and number not in self.by_id:
+            for state in _IDLE:
+                if number in self.members[state]:
+                    return state
+        return ""
+
+    def tired(self) -> list[Site]:
+        """Those of the sites awake that woke longest ago, where there are too many; not those that are under way."""
+        count = len(self.by_id) - len(self.members[LEASED]) - AWAKE
+        if count <= AWAKE // 2:
+            return []
+        free = (site for site in self if not site.lease and not site.resolving and site.errands <= _MOST)
+        return list(islice(free, count))
+
+    def put_to_sleep(self, site: Site, is_public: bool) -> None:
+        """Keep of a site, which nobody holds any more, only what its table has not."""
+        flags = _PARKED * site.parked | _PUBLIC * is_public
+        self.members[site.state][site.id] = (
+            _ASLEEP.pack(
+                *site.counts[:_LEASED], *site.counts[_LEASED + 1 :], site.wake, site.address_until,
+                site.name_failed if site.name_failures else 0.0, min(site.name_failures, 0xFF), site.errands,
+                site.turn & 0xFF, flags,
+            )
+            + f"{site.asked}\n{site.address}".encode()
+        )  # fmt: skip
+        del self.by_id[site.id], self.by_name[site.name]
+        self._count(site.counts, is_public, 1)
+
+    def move_asleep(self, number: int, old: str, state: str) -> None:
+        """A site that sleeps goes into another set, at its end, or to the back of its own."""
+        self.members[state][number] = self.members[old].pop(number)
+
+    def shrink(self) -> None:
+        """Give back the memory of sets that have become small."""
+        for state, members in self.members.items():
+            most = self._most[state] = max(self._most[state], len(members))
+            if most > FEW and most > SHRINK * len(members):
+                self.members[state], self._most[state] = dict(members), len(members)
+
+    def parked(self) -> list[int]:
+        """The sites whose jobs are over their run's budget, asleep ones too."""
+        return sorted(
+            number
+            for number, held in self.members[EMPTY].items()
+            if (held.parked if isinstance(held, Site) else held[_ASLEEP.size - 1] & _PARKED)
+        )
+
+    def counts(self) -> Iterator[tuple[int, list[int], int]]:
+        """All sites: number, rows by state, and queued robots jobs."""
+        for members in self.members.values():
+            for number, held in members.items():
+                if isinstance(held, Site):
+                    yield number, held.counts, held.errands
+                else:
+                    facts = _ASLEEP.unpack_from(held)
+                    yield number, _counts(facts), facts[_ERRANDS]
+
+    def _rouse(self, site: Site, state: str) -> None:
+        held = self.members[state][site.id]
+        assert isinstance(held, bytes), "who sleeps is no object"
+        facts = _ASLEEP.unpack_from(held)
+        site.counts = _counts(facts)
+        wake, site.address_until, failed, site.name_failures, site.errands, site.turn, flags = facts[_WAKE:]
+        site.asked, _, site.address = held[_ASLEEP.size :].decode().partition("\n")
+        site.parked, site.name_failed = bool(flags & _PARKED), failed
+        site.state = state
+        site.wake = wake if state in (WAITING, BLOCKED) else 0.0
+        self.members[state][site.id] = site
+        self._count(site.counts, bool(flags & _PUBLIC), -1)
+
+    def _count(self, counts: list[int], is_public: bool, change: int) -> None:
+        self.asleep += change
+        self.asleep_public += is_public * change
+        for state, count in enumerate(counts):
+            if count:
+                self.asleep_counts[state] += count * change
+
+    # What wakes them --------------------------------------------------------------------------------------------
+
+    def ripe(self, now: float) -> Iterator[int]:
+        """Sites whose wait or block is over; they are to be settled. Of those that sleep most need not be woken."""
+        for number in self._wakes.due(now):
             site = self.by_id.get(number)
-            if site is not None and site.wake == time:
+            if site is not None:
                 site.wake = 0.0
-                yield site
+            elif number in self.members[WAITING]:
+                self.move_asleep(number, WAITING, DUE if self.address_of(number, WAITING)[1] > now else UNRESOLVED)
+                continue
+            yield number
+
+    def address_of(self, number: int, state: str) -> tuple[str, float]:
+        """The address of a site that sleeps in a set, and the time until which it is good."""
+        held = self.members[state][number]
+        assert isinstance(held, bytes), "who sleeps is no object"
+        return held[held.index(b"\n", _ASLEEP.size) + 1 :].decode(), _ASLEEP.unpack_from(held)[_UNTIL]
 
     def next_wake(self) -> float | None:
         """When the next wait or block is over."""
-        while self._heap:
-            time, _, number = self._heap[0]
-            site = self.by_id.get(number)
-            if site is not None and site.wake == time and site.state in (WAITING, BLOCKED):
-                return time
-            heapq.heappop(self._heap)
-            if site is not None and site.wake == time:
-                site.wake = 0.0
-        return None
+        return self._wakes.next()
 
     def rest(self, site: Site, until: float) -> None:
         """A site without rows stays in memory until a time: its rest is not over."""
-        heapq.heappush(self._resting, (until, next(self._tie), site.id))
+        self._resting.add(site.id, until)
 
-    def rested(self, now: float) -> Iterator[Site]:
-        """Sites whose rest is over; they are to be settled, and those that have no rows leave."""
-        while self._resting and self._resting[0][0] <= now:
-            site = self.by_id.get(heapq.heappop(self._resting)[2])
-            if site is not None and site.state == EMPTY:
-                yield site
+    def rested(self, now: float) -> list[Site]:
+        """Sites awake whose rest is over; they are to be settled, and those that have no rows leave."""
+        return [self.by_id[number] for number in self._resting.due(now)]
+
+    def _time_of(self, number: int) -> float:
+        site = self.by_id.get(number)
+        if site is not None:
+            return site.wake
+        held = self.members[WAITING].get(number) or self.members[BLOCKED].get(number)
+        return float(_ASLEEP.unpack_from(held)[_WAKE]) if isinstance(held, bytes) else 0.0
+
+    def _rest_of(self, number: int) -> float:
+        site = self.by_id.get(number)
+        return max(site.next, site.blocked) if site is not None and site.state == EMPTY else 0.0
 
     def _wake_at(self, site: Site, time: float) -> None:
         if time != FOREVER and site.wake != time:
             site.wake = time
-            heapq.heappush(self._heap, (time, next(self._tie), site.id))
+            self._wakes.add(site.id, time)
+
+
+def _counts(facts: tuple[int, ...]) -> list[int]:
+    """Rows by state, of the facts of a site that sleeps."""
+    return [*facts[:_LEASED], 0, *facts[_LEASED:_WAKE]]

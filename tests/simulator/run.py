@@ -48,7 +48,7 @@ class Watched(World):
         self.commits += 1
         if self.commits >= self.checks_at:
             self.check()
-            self.checks_at = self.commits + max(CHECKS, len(self.frontier.sites.by_id) // 10)
+            self.checks_at = self.commits + max(CHECKS, len(self.frontier.sites) // 10)
         self.frontier.commit()
 
 

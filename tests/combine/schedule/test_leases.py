@@ -8,8 +8,10 @@ import pytest
 
 from combine.config import SiteRule
 from combine.schedule import leases as leases_module
+from combine.schedule import sites as sites_module
 from combine.schedule.leases import Holder
 from combine.schedule.sites import BLOCKED, DUE, LEASED, UNRESOLVED, WAITING
+from combine.urls import site_of
 from formats import jcf
 from formats.jcf import Job
 from tests.combine.schedule.world import KNOWN, A, B, World, always
@@ -135,6 +137,44 @@ def test_an_answer_holds_no_more_jobs_than_a_message() -> None:
     assert 1000 == len(first)
     # The eleventh site is leased with what fitted, and the twelfth is free.
     assert 99 == len(world.take(held={job.number("LEASE") for job in first}))
+
+
+def test_who_sleeps_keeps_his_pace_his_turn_and_his_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sites_module, "AWAKE", 2)
+    world = World()
+    names = [f"{letter}.example" for letter in "abcdefghij"]
+    for number, name in enumerate(names):
+        world.addresses[name] = f"198.41.0.{number}"
+        world.seed(f"http://{name}/")
+        world.seed(f"http://{name}/2")
+    first = world.take()
+    assert names == [site_of(job.url) for job in first]
+    for job in first:
+        world.done(job)
+    blocked = world.site("c.example")
+    world.frontier.block(blocked, 1000.0, "a rest")
+    world.frontier.settle(blocked)
+    world.clock.sleep(REST - 0.1)
+    assert [] == world.take()
+    assert 7 <= world.frontier.sites.asleep
+    world.clock.sleep(0.1)
+    again = world.take()
+    assert [name for name in names if name != "c.example"] == [site_of(job.url) for job in again]
+    world.clock.sleep(1000.0 - REST)
+    assert ["c.example"] == [site_of(job.url) for job in world.take(held={job.number("LEASE") for job in again})]
+
+
+def test_sites_that_sleep_on_one_address_go_to_one_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sites_module, "AWAKE", 2)
+    world = World()
+    for number in range(20):
+        world.addresses[f"{number}.example"] = "198.41.0.1" if number < 15 else f"198.41.1.{number}"
+        world.seed(f"http://{number}.example/")
+    world.resolve()
+    world.frontier.tick()
+    assert 17 <= world.frontier.sites.asleep
+    assert 3 == len(world.take(A, 3))
+    assert {"198.41.1"} == {job.get("ADDR").rpartition(".")[0] for job in world.take(B)}
 
 
 def test_priority_first_then_breadth_then_age() -> None:

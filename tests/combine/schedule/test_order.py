@@ -7,6 +7,7 @@ from collections import deque
 
 import pytest
 
+from combine.schedule import sites
 from combine.schedule.leases import Holder
 from combine.schedule.scope import Scope, seed_rule
 from combine.urls import host_of, registrable_domain
@@ -139,4 +140,10 @@ def test_the_records_depend_on_no_order(start: int) -> None:
 @pytest.mark.parametrize("start", range(1000, 1100, 50))
 def test_the_records_depend_on_no_fault(start: int) -> None:
     for number in range(start, start + 50):
+        harvest(number, 0.04)
+
+
+def test_the_records_do_not_depend_on_who_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sites, "AWAKE", 1)
+    for number in range(2000, 2040):
         harvest(number, 0.04)

@@ -247,16 +247,21 @@ class World:
     def check(self) -> None:
         """The invariants: each site in one set, counts as on disk, leases as on disk."""
         frontier = self.frontier
-        for site in frontier.sites:
-            assert [site.state] == [state for state in STATES if site.id in frontier.sites.members[state]]
+        sites = frontier.sites
+        numbers = [number for state in STATES for number in sites.members[state]]
+        assert len(numbers) == len(set(numbers)) == len(sites.by_id) + sites.asleep
+        for site in sites:
+            assert site is sites.members[site.state][site.id]
             assert (site.state == LEASED) == bool(site.lease)
             assert site is frontier.sites.by_name[site.name]
-        counts = {number: [by.get(state, 0) for state in range(6)] for number, by in self.rows.counts().items()}
-        assert frontier.relinks == counts.pop(0, [0] * 6)
-        in_memory = {site.id: site.counts for site in frontier.sites}
-        assert counts == {number: held for number, held in in_memory.items() if any(held)}
+        counts = dict(self.rows.counts())
+        assert frontier.relinks == counts.pop(0)
+        assert counts == {number: held for number, held, _ in sites.counts() if any(held)}
+        totals = [sum(held) for held in zip([0] * 6, *counts.values(), strict=True)]
+        awake = [sum(site.counts[state] for site in sites) for state in range(6)]
+        assert totals == [sum(both) for both in zip(awake, sites.asleep_counts, strict=True)]
         errands = dict(self.rows.errands())
-        assert errands == {site.id: site.errands for site in frontier.sites if site.errands}
+        assert errands == {number: errands for number, _, errands in sites.counts() if errands}
         stored = {number for (number,) in self.rows.db.execute("SELECT id FROM lease")}
         assert stored == set(frontier.leases)
 
