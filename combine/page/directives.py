@@ -23,6 +23,8 @@ _COMMA = re.compile(
     r"(?<!Mon)(?<!Tue)(?<!Wed)(?<!Thu)(?<!Fri)(?<!Sat)(?<!Sun)(?<!day),(?!\s*\d{4}\b)|;", re.IGNORECASE | re.ASCII
 )
 
+_NO_CLOCK = re.compile(r"((?:\s[+-]\d{4})?)\Z", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Robots:
@@ -98,7 +100,7 @@ def _is_over(word: str, now: float) -> bool:
 def _loose_date(value: str) -> float | None:
     """Dates as the engines' own documentation writes them, `25 jun 2010 15:00:00 pst`, and as mail does."""
     value = numbered(value)  # the reader of mail knows America's zones only
-    parts = parsedate_tz(value if ":" in value else f"{value} 00:00:00")
+    parts = parsedate_tz(value if ":" in value else _NO_CLOCK.sub(r" 00:00:00\1", value, count=1))
     if parts is None:
         return None
     *moment, zone = parts

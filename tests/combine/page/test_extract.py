@@ -259,6 +259,7 @@ NOTHING = Robots()
         ([], ["unavailable_after: Wed, 25 Nov 2026 15:00:00 GMT"], (True, False, False)),
         ([], ["unavailable_after: 25 Jun 2010 15:00:00 PST"], (True, False, False)),
         ([], ["unavailable_after: Friday, 25-Jun-10 15:00:00 PST, noarchive"], (True, False, True)),
+        ([], ["unavailable_after: 25 Jun 2010 PST"], (True, False, False)),
         ([], ["unavailable_after: 2030-01-01, nofollow"], (False, True, False)),
         ([], ["unavailable_after: June 25, 2010, nofollow"], (True, True, False)),
         ([], ["unavailable_after: 30 Nov 2026 00:52:00 PST"], (False, False, False)),  # eight hours from now
