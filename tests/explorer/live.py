@@ -2,7 +2,7 @@
 
 A number (of a fetch or a lease; both are drawn from one count) is alive while a row or a lease of the scheduler has it.
 It never comes back, since numbers only grow, and what is said of it changes nothing (rule 3; of each state of the
-scheduler this is asked of the real code, `Cabin.alive`). So
+scheduler this is asked of the real code, `Meaning.alive`). So
 
     numbers         only their order is kept, and all dead ones are `DEAD`
     batches         one of which every harvest is dead is gone, unless a parser is in the middle of it: who takes it up
@@ -12,7 +12,7 @@ scheduler this is asked of the real code, `Cabin.alive`). So
     a new parser    is one that has nothing in hand and something left in its directory
     what is safe    is what is seen, once the power fails no more
 
-`test_symmetry.py` shows that states which count as one go like ways. Of the scheduler's own rows see `Cabin.meant`.
+`test_symmetry.py` shows that states which count as one go like ways. Of the scheduler's own rows see `meaning`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tests.explorer.cabin import DEAD, LIVES, Answer
+from tests.explorer.meaning import DEAD, LIVES
 from tests.explorer.model import A, Batch, File, Harvest, Harvester, Parser, round_of
+from tests.explorer.tables import Answer
 
 _NUMBER = re.compile(r'\b(FETCH|LEASE)="(\d+)"')
 _BATCH = re.compile(r'\bBATCH="([^"]+)"')

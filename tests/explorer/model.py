@@ -20,7 +20,9 @@ from combine.schedule.offers import Offers
 from formats import jcf
 from formats.jcf import Job
 from formats.wir import Link
-from tests.explorer.cabin import DELAY, Answer, Cabin, Idb, utc_at
+from tests.explorer.cabin import Cabin
+from tests.explorer.idb import Idb
+from tests.explorer.tables import DELAY, Answer, utc_at
 
 A, B = "http://a.example/", "http://a.example/b"
 PAGES = (A, B)

@@ -14,7 +14,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from tests.explorer.cabin import Unfenced
+from tests.explorer.meaning import Unfenced
 from tests.explorer.model import Broken, Model, State
 from tests.explorer.symmetry import LATE, Cost, Numbers, Parts, Symmetry
 
@@ -52,8 +52,9 @@ class Found:
 class Search:
     """One search."""
 
-    def __init__(self, model: Model) -> None:
-        self._model, self._symmetry = model, Symmetry(model.cabin, model.limits)
+    def __init__(self, model: Model, *, trusts_fences: bool = True) -> None:
+        self._model = model
+        self._symmetry = Symmetry(model.cabin, model.limits, trusts_fences=trusts_fences)
         self._first = model.start()
         self._known: dict[bytes, int | list[int]] = {}  # by name: number and cost, of each cost that none undercuts
         self._costs, self._undercuts = Numbers(), dict[tuple[int, int], bool]()
@@ -190,5 +191,4 @@ def explore(model: Model, most: int = 2_000_000, seconds: float = float("inf")) 
     try:
         return Search(model).run(most, seconds)
     except Unfenced:
-        model.cabin.trust_no_fences()
-        return Search(model).run(most, seconds)
+        return Search(model, trusts_fences=False).run(most, seconds)

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 from combine.schedule.leases import Holder
 from tests.explorer import live
-from tests.explorer.cabin import Answer, Cabin, Meant, other_of
+from tests.explorer.cabin import Cabin
 from tests.explorer.live import Rounds
+from tests.explorer.meaning import Meaning, Meant, other_of
 from tests.explorer.model import LINKS, Adding, Batch, Limits, Parser, State
+from tests.explorer.tables import Answer
 
 #: The parts of a state that are numbered; those of one kind share their numbers.
 KINDS = "harvester harvester parser parser spool store telling force late dead".split()
@@ -70,8 +72,8 @@ class Numbers:
 class Symmetry:
     """Takes states apart into numbers, and puts them together again."""
 
-    def __init__(self, cabin: Cabin, limits: Limits) -> None:
-        self._cabin, self._powers = cabin, limits.powers
+    def __init__(self, cabin: Cabin, limits: Limits, *, trusts_fences: bool = True) -> None:
+        self._meaning, self._powers = Meaning(cabin, trusts_fences=trusts_fences), limits.powers
         self._links, self._rounds = LINKS[limits.web], limits.rounds
         self._of = {kind: Numbers() for kind in KINDS}
         self._are_two = (limits.harvesters == 2, limits.parsers == 2)
@@ -94,7 +96,7 @@ class Symmetry:
 
     def parts(self, state: State) -> Parts:
         """What stands for a state and for all that are one with it."""
-        meant, alive = self._meant(state), self._cabin.alive(state.cabin)
+        meant, alive = self._meant(state), self._meaning.alive(state.cabin)
         is_safe = state.powers >= self._powers
         one, other = state.parsers
         spool = self._once(live.spool, "spool", state.spool, alive, is_safe, one.batch, other.batch)
@@ -132,11 +134,11 @@ class Symmetry:
         lives = (1 + one.life, 1 + other.life, 1 + first.life, 1 + second.life)
         addings = (first.adding, second.adding, state.force)
         asked = tuple(adding[2] for adding in addings if adding is not None and adding[2] >= 0)
-        return self._cabin.meant(state.cabin, lives, asked)
+        return self._meaning.meant(state.cabin, lives, asked)
 
     def _wanted(self, state: State, spool: int, harvesters: Parts) -> Rounds:
         """The pages of which a parser may yet be asked to offer the links, each with whether that is for the round."""
-        found, rows = self._cabin.pages(state.cabin)
+        found, rows = self._meaning.pages(state.cabin)
         found = found.union(self._rounds_in("spool", spool), *(self._rounds_in("harvester", one) for one in harvesters))
         is_over = state.forced == self._rounds and state.force is None
         return frozenset(
@@ -198,7 +200,7 @@ class Symmetry:
         )
         if are_parsers:
             spool = self._of["spool"](_exchanged_spool(self._of["spool"].things[spool]))
-        return (self._cabin.exchanged(cabin, pids), spool, self._of["dead"](_sorted(holders)))
+        return (self._meaning.exchanged(cabin, pids), spool, self._of["dead"](_sorted(holders)))
 
 
 def _orders(are_two: bool, workers: Parts) -> tuple[bool, ...]:
