@@ -6,8 +6,9 @@ import sys
 import time
 from contextlib import closing
 
-from tests.explorer.model import Limits, Model
+from tests.explorer.model import Model
 from tests.explorer.search import explore
+from tests.explorer.state import Limits
 
 #: From seconds to a quarter of an hour, and up to 1 GiB, in this order; the last is all faults together.
 LONG = (

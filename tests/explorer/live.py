@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable
 
 from tests.explorer.meaning import DEAD, LIVES
-from tests.explorer.model import A, Batch, File, Harvest, Harvester, Parser, round_of
+from tests.explorer.state import A, Batch, File, Harvest, Harvester, Parser, round_of
 from tests.explorer.tables import Answer
 
 _NUMBER = re.compile(r'\b(FETCH|LEASE)="(\d+)"')

@@ -64,6 +64,11 @@ class Unfenced(Exception):
     """The scheduler heeds a message about a fetch or a lease that is over."""
 
 
+def _page_of(row: dict[str, Any]) -> str:
+    """The URL of a row of the table `job`, with which its line begins."""
+    return str(row["line"]).split('"')[1]
+
+
 class Meaning:
     """Tells which states of a scheduler mean the same."""
 
@@ -101,9 +106,7 @@ class Meaning:
         """Whether messages about fetches and leases that are over change nothing: rule 3, asked of the real code."""
         over = {DEAD, *range(1, self._last(number) + 1)} - alive
         outcomes = [
-            jcf.job(
-                URL=row["line"].split('"')[1], FETCH=dead, LEASE=dead, OUTCOME=said, BATCH=said and dead, RECORD="1"
-            )
+            jcf.job(URL=_page_of(row), FETCH=dead, LEASE=dead, OUTCOME=said, BATCH=said and dead, RECORD="1")
             for row in self._cabin.table(number, "job")
             for dead in over
             for said in ("ok", "not-modified", "failed", None)
@@ -123,11 +126,9 @@ class Meaning:
         """The pages that are not stored yet, each with whether it is for the forced round; and those that have rows."""
         known = self._pages.get(number)
         if known is None:
-            rows = [
-                (row["line"].split('"')[1], row) for row in self._cabin.table(number, "job") if row["kind"] == "page"
-            ]
-            open_ = frozenset((page, bool(row["since"])) for page, row in rows if row["state"] < STORED)
-            known = self._pages[number] = open_, frozenset(page for page, _ in rows)
+            rows = [row | {"page": _page_of(row)} for row in self._cabin.table(number, "job") if row["kind"] == "page"]
+            waiting = frozenset((row["page"], bool(row["since"])) for row in rows if row["state"] < STORED)
+            known = self._pages[number] = waiting, frozenset(row["page"] for row in rows)
         return known
 
     def meant(self, number: int, lives: Lives, asked: tuple[int, ...]) -> Meant:

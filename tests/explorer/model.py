@@ -9,147 +9,36 @@ daemons/parser.py), the spool and the store as files with what is on disk and wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 from combine.page.lesson import targets
 from combine.schedule.clock import epoch_of, utc_text
-from combine.schedule.leases import Holder
 from combine.schedule.offers import Offers
 from formats import jcf
 from formats.jcf import Job
 from formats.wir import Link
 from tests.explorer.cabin import Cabin
 from tests.explorer.idb import Idb
+from tests.explorer.state import (
+    LINKS,
+    PAGES,
+    QUESTIONS,
+    A,
+    Adding,
+    Batch,
+    Broken,
+    File,
+    Harvest,
+    Harvester,
+    Limits,
+    Parser,
+    State,
+    Step,
+    holder_of,
+    parsed,
+    parser_of,
+)
 from tests.explorer.tables import DELAY, Answer, utc_at
-
-A, B = "http://a.example/", "http://a.example/b"
-PAGES = (A, B)
-
-#: Where the pages link to, in three webs: round about, one way, and page A alone.
-LINKS = {"round": {A: B, B: A}, "way": {A: B, B: ""}, "page": {A: ""}}
-QUESTIONS = tuple(jcf.dump_text(jcf.job(URL=page)) for page in PAGES)
-
-#: What is in memory of a parser or the command while its ADD is under way: the step, the lines, the offer, the visits.
-Adding = tuple[str, Answer, int, Answer]
-
-
-_parsed = cache(jcf.parse_text)
-
-
-class Broken(Exception):
-    """Something happened that must never happen."""
-
-
-class Harvest(NamedTuple):
-    """A harvest in a batch: the job as it was handed out, the outcome, the version of the page, when it was asked."""
-
-    job: str
-    outcome: str
-    version: int
-    fetched: str
-
-
-class Batch(NamedTuple):
-    """A batch: where it lies, and where it would lie after a power loss."""
-
-    name: str
-    harvests: tuple[Harvest, ...]
-    place: str
-    safe: str
-
-
-class File(NamedTuple):
-    """A record: what is to be seen and what a power loss would leave; a version, 0 where there is none."""
-
-    seen: int = 0
-    safe: int = 0
-
-
-class Harvester(NamedTuple):
-    """A harvester process. Its outbox: `open` harvests, `lines` to tell, what is being `sent`."""
-
-    life: int = 0
-    is_stopped: bool = False
-    is_ending: bool = False
-    lease: int = 0
-    jobs: tuple[str, ...] = ()
-    asking: str = ""
-    answer: int = 0  # the version of the page that is being asked for
-    began: str = ""
-    rests: bool = False  # its delay since its last request is not over
-    open: tuple[Harvest, ...] = ()
-    lines: tuple[tuple[str, bool], ...] = ()
-    sent: Answer = ()
-
-
-class Parser(NamedTuple):
-    """A parser process: the batch at which it is, its ADD, and what is done but for the sync."""
-
-    life: int = 0
-    is_fresh: bool = False  # it has not taken back yet what its slot had
-    batch: str = ""
-    relinks: int = 0  # the lease of the relink jobs at which it is
-    adding: Adding | None = None
-    news: Answer = ()  # of the batch at which it is
-    ready: tuple[str, ...] = ()  # batches that wait for the sync
-    leases: tuple[int, ...] = ()  # and leases of relink jobs
-    lines: Answer = ()  # STORED that waits for it
-    offered: Answer = ()  # the jobs whose links it offered lately
-
-
-class State(NamedTuple):
-    """The whole system."""
-
-    cabin: int
-    idb: int
-    harvesters: tuple[Harvester, Harvester] = (Harvester(), Harvester())
-    parsers: tuple[Parser, Parser] = (Parser(), Parser())
-    spool: tuple[Batch, ...] = ()
-    store: tuple[File, File] = (File(), File())
-    telling: tuple[tuple[int, str], ...] = ()  # rows that idbd was told of, while the rows still are
-    forced: int = 0
-    force: Adding | None = None  # the ADD of the forced round
-    is_resting: bool = False  # the site's last request ended less than a delay ago
-    late: tuple[tuple[str, Answer], ...] = ()  # messages whose senders are dead
-    dead: tuple[Holder, ...] = ()  # deaths that the scheduler has not heard of
-    boot: int = 0
-    kills: int = 0
-    powers: int = 0
-    messages: int = 0
-    asked: tuple[int, int] = (0, 0)
-
-    @property
-    def faults(self) -> int:
-        return self.kills + self.powers + self.messages
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How many faults there are at most."""
-
-    kills: int
-    powers: int
-    messages: int
-    rounds: int
-    harvesters: int = 2
-    parsers: int = 2
-    web: str = "round"
-
-
-#: A step: what it is called, whether it is a fault, what comes of it.
-Step = tuple[str, bool, State]
-
-
-def holder_of(number: int, harvester: Harvester) -> Holder:
-    """The process of a harvester's slot in one of its lives."""
-    return Holder(101 + number, 1 + harvester.life)
-
-
-def parser_of(number: int, parser: Parser) -> Holder:
-    """The process of a parser's slot in one of its lives."""
-    return Holder(201 + number, 1 + parser.life)
 
 
 class Model:
@@ -225,7 +114,7 @@ class Model:
         if not jobs:
             yield f"{name} takes nothing", False, lost
             return
-        lease = _parsed(jobs[0]).number("LEASE")
+        lease = parsed(jobs[0]).number("LEASE")
         yield f"{name} takes {_names(jobs)}", False, _with(lost, number, harvester._replace(lease=lease, jobs=jobs))
         if state.messages < self.limits.messages:
             yield f"{name} takes, and the answer is lost", True, lost._replace(messages=state.messages + 1)
@@ -239,7 +128,7 @@ class Model:
             raise Broken(f"{label}: the site is asked twice at once")
         if state.is_resting:
             raise Broken(f"{label}: the site is asked too soon")
-        place = PAGES.index(_parsed(job).url)
+        place = PAGES.index(parsed(job).url)
         asked = tuple(count + (page == place) for page, count in enumerate(state.asked))
         if asked[place] > 1 + state.forced + state.faults:
             raise Broken(f"{label}: {asked[place]} times, with {state.faults} faults")
@@ -257,7 +146,7 @@ class Model:
 
     def _answered(self, state: State, number: int) -> State:
         harvester = state.harvesters[number]
-        job = _parsed(harvester.asking)
+        job = parsed(harvester.asking)
         is_known = job.get("FTIME") and job.get("ETAG") == f"v{harvester.answer}"
         outcome = "not-modified" if is_known else "ok"
         harvest = Harvest(harvester.asking, outcome, harvester.answer, harvester.began)
@@ -275,10 +164,10 @@ class Model:
         harvester = state.harvesters[number]
         batch, spool = "", state.spool
         if harvester.open:
-            batch = "+".join(str(_parsed(harvest.job).fetch) for harvest in harvester.open)
+            batch = "+".join(str(parsed(harvest.job).fetch) for harvest in harvester.open)
             spool = (*spool, Batch(batch, harvester.open, "new", "new"))
         sent = tuple(
-            jcf.dump_text(_parsed(line).having(BATCH=batch)) if is_in_batch else line
+            jcf.dump_text(parsed(line).having(BATCH=batch)) if is_in_batch else line
             for line, is_in_batch in harvester.lines
         )
         done = _with(state, number, harvester._replace(open=(), lines=(), sent=sent))
@@ -289,7 +178,7 @@ class Model:
         cabin, _ = self.cabin.done(state.cabin, harvester.sent, utc_at(state.forced))
         lost = state._replace(cabin=cabin)
         sent = harvester._replace(sent=())
-        if any(_parsed(line).get("END") for line in harvester.sent):
+        if any(parsed(line).get("END") for line in harvester.sent):
             sent = sent._replace(lease=0, rests=False)
         if sent.is_ending and not sent.lease and not sent.lines:
             sent = Harvester(harvester.life + 1)
@@ -386,14 +275,14 @@ class Model:
         lines = tuple(
             jcf.dump_text(jcf.job(URL=job.url, FETCH=job.fetch, OUTCOME=harvest.outcome, BATCH=batch.name))
             for harvest in batch.harvests
-            for job in (_parsed(harvest.job),)
+            for job in (parsed(harvest.job),)
         )
         cabin, current = self.cabin.done(state.cabin, lines, utc_at(state.forced))
-        wanted = [harvest for harvest in batch.harvests if _parsed(harvest.job).fetch in current]
+        wanted = [harvest for harvest in batch.harvests if parsed(harvest.job).fetch in current]
         store = list(state.store)
         news = []
         for harvest in wanted:
-            place = PAGES.index(_parsed(harvest.job).url)
+            place = PAGES.index(parsed(harvest.job).url)
             if harvest.outcome == "ok":
                 store[place] = store[place]._replace(seen=harvest.version)
             elif store[place].seen == 0:
@@ -411,11 +300,11 @@ class Model:
         cabin, jobs = self.cabin.take_relinks(state.cabin, parser_of(number, parser), parser.leases)
         links: list[str] = []
         news = []
-        for job in map(_parsed, jobs):
+        for job in map(parsed, jobs):
             if state.store[PAGES.index(job.url)].seen:
                 links += _links(self._web, (), (jcf.dump_text(job),))[0]
             news.append(jcf.dump_text(jcf.job(URL=job.url, FETCH=job.fetch, OUTCOME="ok")))
-        lease = _parsed(jobs[0]).number("LEASE")
+        lease = parsed(jobs[0]).number("LEASE")
         taken = _with_parser(state._replace(cabin=cabin), number, parser._replace(relinks=lease, news=tuple(news)))
         return next(self._offer(taken, number, f"{name} takes relink jobs for {_names(jobs)}", tuple(links)))
 
@@ -639,7 +528,7 @@ class Model:
 
     def judge(self, state: State) -> None:
         """What must hold where a harvest is over; raises Broken."""
-        visits = {visit.url: visit for visit in map(_parsed, self.idb.lookup(state.idb, QUESTIONS, utc_at(1)))}
+        visits = {visit.url: visit for visit in map(parsed, self.idb.lookup(state.idb, QUESTIONS, utc_at(1)))}
         for place, page in enumerate(LINKS[self._web]):
             version = 1 + (state.forced and place == 0)
             if not state.store[place].safe:
@@ -676,14 +565,14 @@ def _moved(state: State, name: str, place: str) -> State:
 def _end_of_lease(harvester: Harvester) -> Harvester:
     """What was not asked is handed back, and then the END."""
     lines = list(harvester.lines)
-    for job in map(_parsed, harvester.jobs):
+    for job in map(parsed, harvester.jobs):
         lines.append((jcf.dump_text(jcf.job(URL=job.url, FETCH=job.fetch, LEASE=job.get("LEASE"))), False))
     lines.append((jcf.dump_text(jcf.job(LEASE=harvester.lease, END="1")), False))
     return harvester._replace(jobs=(), lines=tuple(lines))
 
 
 def _news(harvest: Harvest) -> str:
-    job = _parsed(harvest.job)
+    job = parsed(harvest.job)
     line = jcf.job(URL=job.url, FETCH=job.fetch, OUTCOME=harvest.outcome, LAST=harvest.fetched, RECORD="1")
     if harvest.outcome == "ok":
         line = line.having(FTIME=harvest.fetched, ETAG=f"v{harvest.version}", TYP="text/html")
@@ -699,23 +588,18 @@ def _links(web: str, offered: Answer, jobs: Answer) -> tuple[Answer, Answer]:
     said.clear()
     offers.send(_targets(web, job) for job in jobs)
     kept = ("URL", "SEED", "SINCE", "SCOPES", "DEPTH")
-    known = {jcf.dump_text(jcf.job(**{name: job.get(name) or None for name in kept})) for job in map(_parsed, jobs)}
+    known = {jcf.dump_text(jcf.job(**{name: job.get(name) or None for name in kept})) for job in map(parsed, jobs)}
     return tuple(line.decode() for line in said), tuple(sorted({*offered, *known}))
 
 
 def _targets(web: str, line: str) -> tuple[Job, dict[str, str]]:
-    job = _parsed(line)
+    job = parsed(line)
     links = [Link("a", LINKS[web][job.url], "", "")] if LINKS[web][job.url] else []
     return job, targets(job, links, most=10)
 
 
-def round_of(line: str) -> tuple[str, bool]:
-    """The page of a job, and whether it is asked for in the forced round."""
-    return _parsed(line).url, bool(_parsed(line).get("SINCE"))
-
-
 def _names(lines: Answer) -> str:
     return " ".join(
-        "AB"[PAGES.index(_parsed(line).url)] + (f" as {_parsed(line).fetch}" if _parsed(line).get("FETCH") else "")
+        "AB"[PAGES.index(parsed(line).url)] + (f" as {parsed(line).fetch}" if parsed(line).get("FETCH") else "")
         for line in lines
     )

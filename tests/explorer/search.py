@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from tests.explorer.meaning import Unfenced
-from tests.explorer.model import Broken, Model, State
+from tests.explorer.model import Model
+from tests.explorer.state import Broken, State
 from tests.explorer.symmetry import LATE, Cost, Numbers, Parts, Symmetry
 
 _PARTS = struct.Struct("<13I")

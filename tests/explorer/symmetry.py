@@ -16,7 +16,7 @@ from tests.explorer import live
 from tests.explorer.cabin import Cabin
 from tests.explorer.live import Rounds
 from tests.explorer.meaning import Meaning, Meant, other_of
-from tests.explorer.model import LINKS, Adding, Batch, Limits, Parser, State
+from tests.explorer.state import LINKS, Adding, Batch, Limits, Parser, State
 from tests.explorer.tables import Answer
 
 #: The parts of a state that are numbered; those of one kind share their numbers.

@@ -14,8 +14,9 @@ from combine.schedule.frontier import Frontier
 from combine.schedule.outcomes import Outcomes
 from combine.schedule.rows import FETCHED, Row, Rows
 from formats.jcf import Job
-from tests.explorer.model import Limits, Model
+from tests.explorer.model import Model
 from tests.explorer.search import Found, explore
+from tests.explorer.state import Limits
 
 #: Searches that together take some seconds: all faults for a page and one worker of each kind; some for two pages.
 QUICK = (

@@ -15,7 +15,8 @@ from contextlib import closing
 import pytest
 
 from tests.explorer import live
-from tests.explorer.model import Limits, Model, State
+from tests.explorer.model import Model
+from tests.explorer.state import Limits, State
 from tests.explorer.symmetry import LATE, Cost, Parts, Symmetry
 
 #: How long a walk is, and how often of a hundred steps a fault may be the next.
