@@ -81,13 +81,14 @@ class Search:
                 try:
                     self._look(number, tuple(parts), self._costs.things[cost], way)
                 except Broken as broken:
-                    self.found.broken, self.found.trace = str(broken), self._trace(number)
+                    self.found.trace, last = self._trace(number)
+                    self.found.broken = self._said_of(last) or str(broken)
                     return self.found
             del self._waiting[way]
             way += 1
         self.found.ends = len(self._ends)
         if (stuck := self._stuck()) is not None:
-            self.found.broken, self.found.trace = "from here no way leads to an end", self._trace(stuck)
+            self.found.broken, (self.found.trace, _) = "from here no way leads to an end", self._trace(stuck)
         return self.found
 
     def _look(self, number: int, parts: Parts, cost: Cost, way: int) -> None:
@@ -155,8 +156,17 @@ class Search:
         stuck = is_good.find(0)
         return stuck if stuck >= 0 else None
 
-    def _trace(self, number: int) -> list[str]:
-        """The way to a state: from each state on it the step to the next, or to one that it is one with."""
+    def _said_of(self, state: State) -> str:
+        """What is broken at a state, in its own numbers, as its trace has them."""
+        try:
+            list(self._model.steps(state))
+            self._model.judge(state)
+        except Broken as broken:
+            return str(broken)
+        return ""
+
+    def _trace(self, number: int) -> tuple[list[str], State]:
+        """The way to a state, and its end: from each state the step to the next, or to one that it is one with."""
         way = [number]
         while number:
             number = self._from[number]
@@ -177,7 +187,7 @@ class Search:
                 if (_name(parts), cost) == names[number]
             )
             labels.append(label)
-        return labels
+        return labels, state
 
 
 def _name(parts: tuple[int, ...]) -> bytes:
