@@ -223,12 +223,16 @@ class Board(Roster):
 
     def insert_many(self, rows: list[tuple[str, int, str, int, int, int, str, str]]) -> None:
         """Queue new jobs of pages and sitemaps: site, key, kind, priority, depth, seed, since and line of each."""
-        sites = self.sites_named({row[0] for row in rows})
-        self.rows.insert_many([(sites[name].id, *row) for name, *row in rows])
+        counts = Counter(row[0] for row in rows)
+        asleep = self.busy_asleep(counts)
+        sites = self.sites_named(counts.keys() - asleep.keys())
+        numbers = asleep | {name: site.id for name, site in sites.items()}
+        self.rows.insert_many([(numbers[name], *row) for name, *row in rows])
         self.moves += len(rows) * bool(self.offers)
-        for name, *_ in rows:
-            sites[name].counts[QUEUED] += 1
-        for site in sites.values():
+        for name, number in asleep.items():
+            self.sites.add_asleep(number, counts[name])
+        for name, site in sites.items():
+            site.counts[QUEUED] += counts[name]
             site.parked = False
             self.settle(site)
 

@@ -18,6 +18,9 @@ from combine.schedule.sites import EMPTY, Site, Sites
 
 _SITE_COLUMNS = "id name told auto crawl next shut blocked reason failures refusals day requests bytes holder".split()
 
+#: Of these, what `Site.facts` are.
+_FACTS = slice(2, None)
+
 #: Sites read at once where there may be many.
 PART = 2_000
 
@@ -75,6 +78,13 @@ class Roster:
             else:
                 self.sites.leave(site)
 
+    def busy_asleep(self, names: Iterable[str]) -> dict[str, int]:
+        """Those of these sites that sleep, and not without work: one queued row more changes nothing else of them."""
+        if not self.sites.asleep:
+            return {}
+        held = self.held_as({name for name in names if name not in self.sites.by_name})
+        return {name: number for number, name in held.items() if self.sites.sleeps_in(number) not in ("", EMPTY)}
+
     def held_as(self, names: set[str]) -> dict[int, str]:
         """The names of those of these sites that may have rows, by their numbers; none is woken."""
         by_name = self.sites.by_name
@@ -103,14 +113,12 @@ class Roster:
     def _read_sites(self, where: str, *values: object) -> Iterator[Site]:
         for row in self.rows.db.execute(f"SELECT {', '.join(_SITE_COLUMNS)} FROM site WHERE {where}", values):
             number, name, told, auto, crawl, after, shut, blocked, reason, *counted, holder = row
-            failures, refusals, day, requests, size = counted  # below, with `or` all zeros are one, not one a site
-            site = Site(
-                number, name, told=told, auto=auto, crawl=crawl or 0.0, next=after or 0.0, shut=bool(shut),
-                blocked=blocked or 0.0, reason=reason, failures=failures, refusals=refusals, day=day,
-                requests=requests, bytes=size, holder=holder,
+            failures, refusals, day, requests, size = counted
+            yield Site(
+                number, name, told=told, auto=auto, crawl=crawl, next=after, shut=bool(shut), blocked=blocked,
+                reason=reason, failures=failures, refusals=refusals, day=day, requests=requests, bytes=size,
+                holder=holder, written=row[_FACTS],
             )  # fmt: skip
-            site.written = site.facts
-            yield site
 
     def save_site(self, site: Site) -> None:
         """Write what must survive of a site: its pace, its blocks, when it may be asked next."""

@@ -49,6 +49,7 @@ SHRINK, FEW = 8, 1_000
 #: how many, robots jobs, turn of its address, and two flags. The run's pace and the address follow as text. It has no
 #: leased rows, since it has no lease. With an IPv4 address it is 96 bytes at most, a size in which Python gives memory.
 _ASLEEP = struct.Struct("<5IddfBHBB")
+_QUEUED = struct.Struct("<I")  # with these it begins
 _WAKE, _UNTIL, _ERRANDS = 5, 6, 9
 _PARKED, _PUBLIC = 1, 2
 _LEASED = 2  # the place of leased rows among the counts
@@ -214,6 +215,14 @@ class Sites:
         )  # fmt: skip
         del self.by_id[site.id], self.by_name[site.name]
         self._count(site.counts, is_public, 1)
+
+    def add_asleep(self, number: int, rows: int) -> None:
+        """A site that sleeps, and not without work, has more rows queued."""
+        members = self.members[self.sleeps_in(number)]
+        held = members[number]
+        assert isinstance(held, bytes), "who sleeps is no object"
+        members[number] = _QUEUED.pack(_QUEUED.unpack_from(held)[0] + rows) + held[_QUEUED.size :]
+        self.asleep_counts[0] += rows
 
     def move_asleep(self, number: int, old: str, state: str) -> None:
         """A site that sleeps goes into another set, at its end, or to the back of its own."""
