@@ -32,6 +32,7 @@ from combine.config import Settings
 from combine.errors import EXIT_DONE, EXIT_FINDING, EXIT_TRY_LATER, RetryLater
 from combine.keep.home import Home, create, is_home
 from combine.keep.spool import Spool
+from combine.schedule.clock import epoch_of
 from combine.services import UNITS
 
 #: What a Ctrl-C exits with, as shells have it: 128 + SIGINT.
@@ -188,6 +189,15 @@ def harvest(home: Home, made: Plan, bounds: Bounds, session: Session) -> Report:
     return report
 
 
+def begin_of_round(wished: str, left: str) -> str:
+    """When the forced round begins, "" without one.
+
+    One that was interrupted is taken up again, so that no page of it is asked twice; but not one that begins in the
+    future, since the clock was set back: it would ask for nothing.
+    """
+    return left if wished and left and epoch_of(left) <= epoch_of(wished) else wished
+
+
 def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started: Started) -> Report:
     """The part during which daemons run."""
     found = started.need(*(unit for unit in UNITS if unit != "harvester"))
@@ -196,9 +206,7 @@ def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started:
         before = peers.read_stat(run.insist(lambda: client.call("STAT"), bounds.wait_s, revive))
         if before.gate == "paused":
             raise RetryLater("the gate is paused: combine open opens it")
-        # A forced round that was interrupted is taken up again, so that no page of it is asked twice.
-        since = before.since if made.wish.since and before.since else made.wish.since
-        wish = Wish(**{**_fields(made.wish), "since": since})
+        wish = Wish(**{**_fields(made.wish), "since": begin_of_round(made.wish.since, before.since)})
         loaded = run.load(client, made.seeds, wish, bounds.wait_s, revive)
         refused = [verdict.not_taken(url, reason) for url, reason in loaded.refused.items()][: verdict.SENTENCES]
         for sentence in refused:

@@ -74,6 +74,12 @@ def epoch_of(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
+def is_younger(since: str, other: str, now: float) -> bool:
+    """Whether a round began after another one; one that begins in the future (the clock was set back) is old."""
+    began, before = epoch_of(since), epoch_of(other)
+    return 0 < began <= now if before > now else began > before
+
+
 def is_overtaken(last: str, since: str, now: float) -> bool:
     """Whether what was last done at a time is to be done again in the round that began at `since`.
 

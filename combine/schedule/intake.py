@@ -16,7 +16,7 @@ from functools import lru_cache
 from combine.errors import RecordError, Rejected, RetryLater
 from combine.schedule import traps
 from combine.schedule.board import ROBOTS_ELSEWHERE
-from combine.schedule.clock import epoch_of, is_overtaken, utc_text
+from combine.schedule.clock import Clock, epoch_of, is_overtaken, is_younger, utc_text
 from combine.schedule.frontier import VALIDATORS, Frontier, Way
 from combine.schedule.judge import Judge, bounded
 from combine.schedule.offered import Candidate, Lead, question, read
@@ -115,7 +115,7 @@ class Intake:
             held = rows.get(place)
             if held is None:
                 offer.unknown.setdefault(place, []).append(candidate)
-            elif _is_as_good(held, candidate.lead):
+            elif _is_as_good(held, candidate.lead, self._frontier.clock):
                 offer.known += 1
             else:
                 rows[place] = CHANGED
@@ -246,7 +246,7 @@ class Intake:
         """An offered job has a row: the better way to it counts."""
         frontier, lead = self._frontier, candidate.lead
         seed = lead.given
-        is_newer = epoch_of(lead.since) > epoch_of(row.since)
+        is_newer = is_younger(lead.since, row.since, frontier.clock.utc())
         if row.state == DEAD and (lead.is_seed or is_newer or self._is_old_sitemap(row)):
             self._revive(row, candidate)
             offer.new += 1
@@ -312,11 +312,11 @@ class Intake:
 CHANGED = Brief(-1, "", 0, 0, 0, "")
 
 
-def _is_as_good(row: Brief, lead: Lead) -> bool:
+def _is_as_good(row: Brief, lead: Lead, clock: Clock) -> bool:
     """Whether a live row is known to be at least as near, for the same seed, as one more offer: as nearly all are."""
     if row.seed != lead.given.id or row.state in (DEAD, CHANGED.state):
         return False
-    is_newer = bool(lead.since) and epoch_of(lead.since) > epoch_of(row.since)
+    is_newer = bool(lead.since) and is_younger(lead.since, row.since, clock.utc())
     is_page = row.kind == "page" == lead.kind
     return is_page and lead.depth >= row.depth and lead.prio >= row.prio and not is_newer
 

@@ -469,3 +469,17 @@ def test_under_nohup_the_end_of_the_terminal_means_nothing(combine: Run, ready: 
         assert 0 == combine("harvest", A, *LOCAL).exit_code
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(
+    ("left", "since"),
+    [
+        ("", "2026-11-30T08:00:00.250Z"),
+        ("2026-11-30T07:00:00Z", "2026-11-30T07:00:00Z"),
+        ("2026-11-30T08:00:00Z", "2026-11-30T08:00:00Z"),
+        ("2026-11-30T09:00:00Z", "2026-11-30T08:00:00.250Z"),  # the clock was set back
+    ],
+)
+def test_an_interrupted_round_is_taken_up_unless_it_begins_in_the_future(left: str, since: str) -> None:
+    assert since == harvest.begin_of_round("2026-11-30T08:00:00.250Z", left)
+    assert "" == harvest.begin_of_round("", left)

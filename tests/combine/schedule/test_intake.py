@@ -208,6 +208,17 @@ def test_an_older_round_takes_nothing_from_a_newer(world: World) -> None:
     assert (1, "2026-01-02T00:00:00Z") == (row.depth, row.since)
 
 
+@pytest.mark.parametrize(("since", "then", "kept"), [(3600, 0, 0), (3600, -60, -60), (-60, -3600, -60), (-60, 0, 0)])
+def test_a_round_that_begins_in_the_future_gives_way_to_any(
+    world: World, since: float, then: float, kept: float
+) -> None:
+    for seconds in (since, then):
+        world.seed(URL, SINCE=utc_text(world.clock.utc() + seconds))
+    row = world.row(URL)
+    assert row is not None
+    assert utc_text(world.clock.utc() + kept) == row.since
+
+
 def test_a_rewritten_row_keeps_its_validators(world: World) -> None:
     world.add(link("http://a.example/1", 3))
     world.fetch("http://a.example/1", ETAG='"e"')
