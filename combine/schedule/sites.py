@@ -199,7 +199,8 @@ class Sites:
         count = len(self.by_id) - len(self.members[LEASED]) - AWAKE
         if count <= AWAKE // 2:
             return []
-        free = (site for site in self if not site.lease and not site.resolving and site.errands <= _MOST)
+        # At a start rows are leased whose leases have not been read yet.
+        free = (s for s in self if not (s.lease or s.counts[_LEASED] or s.resolving or s.errands > _MOST))
         return list(islice(free, count))
 
     def put_to_sleep(self, site: Site, is_public: bool) -> None:

@@ -164,6 +164,20 @@ def test_who_sleeps_keeps_his_pace_his_turn_and_his_block(monkeypatch: pytest.Mo
     assert ["c.example"] == [site_of(job.url) for job in world.take(held={job.number("LEASE") for job in again})]
 
 
+def test_after_a_crash_with_more_leases_than_sites_may_be_awake_each_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sites_module, "AWAKE", 1)
+    world = World(listed=always)
+    for number in range(6):
+        world.seed(f"http://{number}.example/")
+    jobs = world.take(count=4)
+    world.crash()
+    for job in jobs:
+        world.done(job)
+    assert ["queued"] * 2 == [
+        state for number in range(6) if (state := world.state(f"http://{number}.example/")) != "fetched"
+    ]
+
+
 def test_sites_that_sleep_on_one_address_go_to_one_holder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sites_module, "AWAKE", 2)
     world = World()
