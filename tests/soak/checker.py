@@ -14,7 +14,6 @@ from formats import hrf, jcf, wir
 from tests.site.checker import violations
 from tests.system.harness import Harness, Web
 
-
 #: Seconds for which the site works on after a request was given up.
 GIVEN_UP_S = 0.05
 
