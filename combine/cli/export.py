@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from mmap import mmap
+from operator import length_hint
 from pathlib import Path
 
 import click
@@ -31,7 +32,8 @@ PORTION, AHEAD = 64, 2
 #: Processes that turn records into pieces.
 PROCESSES = 8
 
-#: Bytes of the memory in which a process hands over a piece; a record that does not fit goes through a pipe.
+#: Bytes of the memory in which a process hands over a piece. A record that does not fit is made again by who writes it:
+#: where a process is killed while it sends so much through a pipe, the other end waits for the rest without end.
 ROOM = 1 << 22
 
 _WRITERS = {"jsonl": exports.jsonl, "csv": exports.csv}
@@ -102,13 +104,13 @@ def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]], num
 
     rooms = [mmap(-1, ROOM) for _ in range(number * AHEAD)]
     pool = ProcessPoolExecutor(number, get_context("fork"), _begin, (home, wanted, rooms))
-    made: deque[tuple[int, Future[tuple[int, Piece, list[str]]]]] = deque()
+    made: deque[tuple[int, Future[tuple[int, Piece, list[str], list[str]]]]] = deque()
 
     def oldest() -> Iterator[Piece]:
         place, future = made.popleft()
         while True:
-            size, rest, left = future.result()
-            rest.data = [memoryview(rooms[place])[:size], *rest.data]
+            size, rest, over, left = future.result()
+            rest.data = chain([memoryview(rooms[place])[:size]], piece(home, wanted, over).data if over else ())
             yield rest
             if not left:
                 return
@@ -140,22 +142,23 @@ def _begin(home: Path, wanted: Wanted, rooms: list[mmap]) -> None:
     _given[:] = [(home, wanted, rooms)]
 
 
-def _handed_over(place: int, places: list[str]) -> tuple[int, Piece, list[str]]:
+def _handed_over(place: int, places: list[str]) -> tuple[int, Piece, list[str], list[str]]:
     """Leave a piece in a room, until it is full.
 
-    Answers the bytes that are in it, a piece of the record that did not fit, and the files that are left.
+    Answers the bytes that are in it, what was met, the file of the record that did not fit, and those that are left.
     """
     ((home, wanted, rooms),) = _given
-    room, end, left = rooms[place], 0, iter(places)
-    made, over = piece(home, wanted, left), []
+    room, end, over, left = rooms[place], 0, 0, iter(places)
+    made = piece(home, wanted, left)
     for data in made.data:
         if end + len(data) > ROOM:
-            over.append(data)
+            over = 1
             break
         room[end : end + len(data)] = data
         end += len(data)
-    made.data = over
-    return end, made, list(left)
+    made.data = ()
+    following = len(places) - length_hint(left)
+    return end, made, places[following - over : following], places[following:]
 
 
 def _portions(places: Iterator[str]) -> Iterator[list[str]]:

@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import os
+import signal
 from collections.abc import Callable
+from mmap import mmap
 
 import pytest
 from click.testing import Result
@@ -55,6 +57,36 @@ def test_what_is_left_out_is_left_out_of_each_piece(combine: Run) -> None:
     rows = list(csv.DictReader(io.StringIO(result.stdout, newline="")))
     assert [url for url in URLS[2:] if url not in (URLS[3], URLS[5])] == [row["url"] for row in rows]
     assert "1 page reserved from the purpose ai (1 by noai) is left out" in result.stderr
+
+
+@pytest.mark.usefixtures("many", "_processes")
+def test_what_is_reserved_is_counted_once(combine: Run) -> None:
+    result = combine("export", "--include-reserved", "--because", "a test", "--set", "rights.purpose=ai")
+    assert 19 == len(result.stdout.splitlines())
+    assert "1 page reserved from the purpose ai (1 by noai) is in" in result.stderr
+
+
+@pytest.mark.usefixtures("many")
+def test_a_record_that_does_not_fit_goes_through_no_pipe(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = list(WirStore(home).places())
+    room = len(next(iter(export.piece(home.path, export.Wanted("jsonl"), places[:1]).data)))
+    monkeypatch.setattr(export, "ROOM", room)
+    monkeypatch.setattr(export, "_given", [(home.path, export.Wanted("jsonl"), [mmap(-1, room)])])
+    end, made, over, left = export._handed_over(0, places)
+    assert (room, (), places[1:2], places[2:]) == (end, made.data, over, left)
+
+
+def _killed(place: int, places: list[str]) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("many")
+def test_an_export_whose_process_is_killed_says_so(combine: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(export, "PORTION", 3)
+    monkeypatch.setattr(export, "_handed_over", _killed)
+    result = combine("export")
+    assert "was killed" in result.stderr
 
 
 @pytest.mark.parametrize(("form", "written"), [("jsonl", ""), ("csv", "url,title\r\n")])
