@@ -68,7 +68,7 @@ class Started:
     def need(self, *wanted: str) -> list[str]:
         """Start those of the units that do not run, together, and wait until they are ready.
 
-        Answers which ran already.
+        Answers which ran already, or were started by another command meanwhile.
         """
         self.needed = wanted
         found = [unit for unit in wanted if unit in units.running(self.home.path)]
@@ -78,7 +78,7 @@ class Started:
         # Noted before the start: what a Ctrl-C interrupts is stopped too.
         self.units += missing
         self._start(missing)
-        return found
+        return [unit for unit in wanted if unit not in self.units]
 
     def revive(self, say: Callable[[str], None]) -> None:
         """Start again what is needed and has gone; raises RetryLater where somebody stopped what this command started.
@@ -139,6 +139,9 @@ class Started:
         for unit, code in zip(missing, codes, strict=True):
             if code and unit not in alive:
                 raise NotStarted(unit, code)
+            if code:
+                # Another command was first: it is that one's to stop.
+                self.units = [mine for mine in self.units if mine != unit]
         if unfit := self._unfit(missing):
             raise unfit
 

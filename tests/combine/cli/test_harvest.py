@@ -17,7 +17,7 @@ from combine.cli.run import Bounds
 from combine.cli.seeds import Wish, parse
 from combine.cli.session import Session
 from combine.config import Harvest, Settings
-from combine.errors import RESTORE, RetryLater
+from combine.errors import EXIT_FINDING, RESTORE, RetryLater
 from combine.ipc.client import Client
 from combine.ipc.message import Message, message
 from combine.keep.home import Home, is_home
@@ -348,6 +348,24 @@ def test_a_unit_that_ran_before_and_stops_is_replaced(home: Home, desk: Desk) ->
         held.revive(said.append)
     assert ["combine: cabin was stopped; this run goes on with one of its own"] == said
     assert ["cabin"] == desk.stopped
+
+
+def test_a_unit_that_another_command_started_a_moment_before_is_left_to_it(
+    home: Home, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(path: Path, unit: str, *_: object, **__: object) -> units.Beginning:
+        desk.alive[unit] = 1
+        return units.Beginning(path, unit, EXIT_FINDING)
+
+    said: list[str] = []
+    with started.Started(home) as held:
+        with monkeypatch.context() as patch:
+            patch.setattr(units, "begin_unit", begin)
+            assert ["cabin", "hdb"] == held.need("cabin", "hdb")
+        desk.alive.pop("cabin")
+        held.revive(said.append)
+    assert ["combine: cabin was stopped; this run goes on with one of its own"] == said
+    assert (["cabin"], {"hdb": 1}) == (desk.stopped, desk.alive)
 
 
 def test_whoever_stops_the_daemons_ends_the_harvest(home: Home, desk: Desk) -> None:
