@@ -98,13 +98,18 @@ def _keep(theirs: socket.socket, ours: socket.socket) -> socket.socket:
     return theirs
 
 
+def dies_with(parent: int) -> bool:
+    """Have this process killed when its parent ends; False where that has ended already, and no signal will come."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    return os.getppid() == parent
+
+
 def _live(parent: int, title: str, let_go: Callable[[], None], body: Callable[[], int]) -> None:
     """All of a child's life; never returns."""
     code = EXIT_BUG
     try:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            return  # It died before prctl: no signal will come.
+        if not dies_with(parent):
+            return
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # Ctrl-C reaches the whole terminal group, and HUP is for those who know what to reread: keepalive orders both.

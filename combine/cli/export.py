@@ -103,7 +103,7 @@ def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]], num
     from multiprocessing import get_context
 
     rooms = [mmap(-1, ROOM) for _ in range(number * AHEAD)]
-    pool = ProcessPoolExecutor(number, get_context("fork"), _begin, (home, wanted, rooms))
+    pool = ProcessPoolExecutor(number, get_context("fork"), _begin, (os.getpid(), home, wanted, rooms))
     made: deque[tuple[int, Future[tuple[int, Piece, list[str], list[str]]]]] = deque()
 
     def oldest() -> Iterator[Piece]:
@@ -137,8 +137,12 @@ def _made_at_once(home: Path, wanted: Wanted, portions: Iterable[list[str]], num
 _given: list[tuple[Path, Wanted, list[mmap]]] = []
 
 
-def _begin(home: Path, wanted: Wanted, rooms: list[mmap]) -> None:
+def _begin(parent: int, home: Path, wanted: Wanted, rooms: list[mmap]) -> None:
+    from combine import spawn
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not spawn.dies_with(parent):  # else it would wait without end for more to do
+        os._exit(EXIT_FINDING)
     _given[:] = [(home, wanted, rooms)]
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import select
 import signal
 from collections.abc import Callable
 from mmap import mmap
@@ -87,6 +88,30 @@ def test_an_export_whose_process_is_killed_says_so(combine: Run, monkeypatch: py
     monkeypatch.setattr(export, "_handed_over", _killed)
     result = combine("export")
     assert "was killed" in result.stderr
+
+
+@pytest.mark.usefixtures("many")
+def test_no_process_outlives_an_export_that_is_killed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard, said = os.pipe()
+
+    def begun(*_: object) -> None:
+        os.write(said, b"x")
+        signal.pause()
+
+    monkeypatch.setattr(export, "piece", begun)
+    command = os.fork()
+    if not command:
+        try:
+            list(export._made_at_once(home.path, export.Wanted("jsonl"), [["a"], ["b"]], 2))
+        finally:
+            os._exit(1)
+    os.close(said)
+    assert b"xx" == os.read(heard, 1) + os.read(heard, 1)
+    os.kill(command, signal.SIGKILL)
+    os.waitpid(command, 0)
+    assert select.select([heard], [], [], 10.0)[0], "whoever lives holds the other end"
+    assert b"" == os.read(heard, 1)
+    os.close(heard)
 
 
 @pytest.mark.parametrize(("form", "written"), [("jsonl", ""), ("csv", "url,title\r\n")])
