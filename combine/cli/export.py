@@ -236,15 +236,25 @@ def reservations(signals: Counter[str], wanted: Wanted, because: str) -> str:
 def write(output: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Write a file whole or not at all: beside its place, then renamed; a device or a pipe is written as it is."""
     if output.exists() and not output.is_file():
-        with open(output, "wb") as file:
-            file.writelines(pieces)
+        _fill(output, output, pieces)
         return
     fresh = output.with_name(f".{output.name}.{os.getpid()}")
     try:
-        with open(fresh, "wb") as file:
-            file.writelines(pieces)
+        _fill(fresh, output, pieces)
         fresh.replace(output)
     except BaseException:
         with contextlib.suppress(OSError):
             fresh.unlink()
         raise
+
+
+def _fill(path: Path, output: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write pieces into a file; a fault of the writing, as that of a full disk, names the output that was asked for."""
+    with open(path, "wb", buffering=0) as file:
+        for part in pieces:
+            left = memoryview(part)
+            try:
+                while left:
+                    left = left[file.write(left) :]
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(output)) from error

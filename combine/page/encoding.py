@@ -53,8 +53,8 @@ def to_text(body: bytes, http_charset: str, is_html: bool) -> Text:
     return Text(decode(body[skip:] if skip else body, encoding), encoding)
 
 
-def encoding_of(body: bytes, http_charset: str, is_html: bool) -> tuple[str, int]:
-    """The encoding of a body, and how many bytes of byte order mark it starts with."""
+def encoding_of(body: bytes, http_charset: str, is_html: bool, is_xml: bool = False) -> tuple[str, int]:
+    """The encoding of a body, and how many bytes of byte order mark it starts with; XHTML may be HTML and XML."""
     for mark, name in _BOMS:
         if body.startswith(mark):
             return name, len(mark)
@@ -67,7 +67,7 @@ def encoding_of(body: bytes, http_charset: str, is_html: bool) -> tuple[str, int
     may_declare = is_html and len(body) > PRESCAN_BYTES and _LATE.search(body, PRESCAN_BYTES - 100, LATE_BYTES)
     if may_declare and (name := prescan(body[:LATE_BYTES])):
         return name, 0
-    if not is_html and _XML_START.match(body) and body.isascii():
+    if (is_xml or (not is_html and _XML_START.match(body))) and body.isascii():
         return "UTF-8", 0  # XML 1.0, 4.3.3: what declares nothing else; the other fallback is of HTML
     return _undeclared(body), 0
 

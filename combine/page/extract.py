@@ -120,12 +120,11 @@ def _document(body: bytes, sniffed: Sniffed, url: str, limits: Limits) -> tuple[
     kind = sniffed.type
     if sniffed.binary or not is_read(kind):
         return None, ""
-    is_html = kind in _HTML
-    is_xml = kind.endswith(("/xml", "+xml")) and not is_html
-    encoding, skip = encoding_of(body, sniffed.charset, is_html)
+    is_html, is_xml = kind in _HTML, kind.endswith(("/xml", "+xml"))
+    encoding, skip = encoding_of(body, sniffed.charset, is_html, is_xml)
     if is_html:
         source = _as_utf8(body, encoding, skip)
-        return read(as_html(source) if kind == "application/xhtml+xml" else source, limits.depth), encoding
+        return read(as_html(source) if is_xml else source, limits.depth), encoding
     if is_xml:
         return read_xml(_as_utf8(body, encoding, skip), url), encoding
     text = "\n".join(decode_text(body[skip:], encoding).split("\r\n")).replace("\r", "\n").strip()

@@ -40,4 +40,6 @@ def _part(match: re.Match[bytes]) -> bytes:
         return text.replace(b"&", b"&amp;").replace(b"<", b"&lt;")
     if name is None or name.lower() in _EMPTY or not _ENDED.search(attributes):
         return match[0]
+    if name.lower() == b"plaintext":  # in HTML nothing ends it
+        return b""
     return b"<%b%b></%b>" % (name, attributes, name)

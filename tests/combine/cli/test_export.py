@@ -118,3 +118,9 @@ def test_no_process_outlives_an_export_that_is_killed(home: Home, monkeypatch: p
 def test_nothing_is_written_of_no_records(combine: Run, form: str, written: str) -> None:
     result = combine("export", "--format", form, "--fields", "url,title")
     assert (0, written) == (result.exit_code, result.stdout_bytes.decode())
+
+
+@pytest.mark.usefixtures("many")
+def test_a_full_disk_names_the_output(combine: Run) -> None:
+    result = combine("export", "-o", "/dev/full")
+    assert (75, "combine: /dev/full: No space left on device\n") == (result.exit_code, result.stderr)

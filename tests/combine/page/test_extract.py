@@ -195,6 +195,19 @@ MENU = (
 
 
 @pytest.mark.parametrize(
+    ("kind", "body", "charset"),
+    [
+        ("application/xhtml+xml", b"<title>a</title>", "UTF-8"),  # XML 1.0, 4.3.3
+        ("application/xhtml+xml", b'<meta charset="iso-8859-2"><title>a</title>', "ISO-8859-2"),
+        ("application/rss+xml", b"<rss><channel><title>a</title></channel></rss>", "UTF-8"),
+        ("text/html", b"<title>a</title>", "windows-1252"),
+    ],
+)
+def test_the_charset_of_what_declares_none_and_is_ascii(kind: str, body: bytes, charset: str) -> None:
+    assert charset == page_of(body, f"Content-Type: {kind}").charset
+
+
+@pytest.mark.parametrize(
     ("text", "declared", "expected"),
     [
         ("12", "fr", "fr"),

@@ -23,6 +23,7 @@ from combine.page.xhtml import as_html
         (b'<?xml version="1.0"?>\n<!DOCTYPE html [<!ENTITY b "<p/>">]><p>&b;</p>',
          b'<?xml version="1.0"?>\n<!DOCTYPE html><p>&b;</p>'),
         (b"<!DOCTYPE html PUBLIC 'x' 'y'><div/>", b"<!DOCTYPE html PUBLIC 'x' 'y'><div></div>"),
+        (b"a<plaintext/>b", b"ab"),  # in HTML nothing would end it
         (b"<!-- <p/>", b"<!-- <p/>"),
         (b"a < b / c <p", b"a < b / c <p"),
         (b"", b""),
