@@ -11,12 +11,23 @@ import contextlib
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import brotli
 import zstandard
 
+try:
+    from isal import isal_zlib
+
+    _quick: Any = isal_zlib
+except ImportError:  # it is not made for every machine
+    _quick = zlib
+
 #: Bytes of output asked for at a time: enough for most pages in one go, little against the limit.
 _PIECE_BYTES = 256 * 1024
+
+#: How a gzip member begins whose head has nothing but its ten bytes.
+_PLAIN_GZIP = b"\x1f\x8b\x08\x00"
 
 #: Bytes of deflate taken at a time; after damage so many are gone through one by one.
 _STEP_BYTES = 16 * 1024
@@ -85,12 +96,27 @@ class _CutShort(Exception):
 
 def _gzip(body: bytes) -> Iterator[bytes]:
     """Members one after another, as gzip allows; what follows the last one and is no member is ignored."""
+    if (whole := _sound_gzip(body)) is not None:
+        yield whole
+        return
     rest = body
     while True:
         engine = zlib.decompressobj(zlib.MAX_WBITS | 16)
         rest = yield from _inflate(engine, rest)
         if not rest.startswith(b"\x1f\x8b"):
             return
+
+
+def _sound_gzip(body: bytes) -> bytes | None:
+    """What a body gives that is one whole member and no large one, as nearly all are; None for every other."""
+    if not body.startswith(_PLAIN_GZIP):
+        return None
+    engine = _quick.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        found: bytes = engine.decompress(body, _PIECE_BYTES)
+    except (zlib.error, _quick.error):
+        return None
+    return found if engine.eof and not engine.unused_data else None
 
 
 def _deflate(body: bytes) -> Iterator[bytes]:

@@ -235,6 +235,12 @@ PLAIN_URL = r"https?://([a-z0-9.-]+)(:[0-9]+)?/[A-Za-z0-9_~!$&()*+,;=:@./?%-]*"
 _WHOLE = re.compile(PLAIN_URL)
 
 
+def is_plain(url: str) -> bool:
+    """Whether a URL surely stands in its normal form; told without parsing it, so of some that do it is not."""
+    match = _WHOLE.fullmatch(url)
+    return match is not None and len(url) <= LIMIT_BYTES and plain_site(url, match[1], match[2]) != ""
+
+
 def plain_site(url: str, host: str, port: str | None) -> str:
     """The site of a URL that matches PLAIN_URL, if it surely stands in its normal form, else ""."""
     if "/." in url or ("%" in url and "%" in url.partition("?")[0]):

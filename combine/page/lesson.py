@@ -17,7 +17,7 @@ from combine.config import Page as Limits
 from combine.page import records
 from combine.page.extract import Page, extract
 from combine.page.fate import KEEP, REMOVE, STALE, Sights, fate
-from combine.urls import BadURL, normalise, of_bytes, resolve
+from combine.urls import BadURL, is_plain, normalise, of_bytes, resolve
 from formats import jcf
 from formats.hrf import Harvest
 from formats.jcf import Job
@@ -239,6 +239,8 @@ def targets(job: Job, links: list[Link], most: int) -> dict[str, str]:
 @lru_cache(maxsize=16_384)
 def _normal(url: str) -> str:
     """A link in its normal form, "" where it cannot be harvested. The same links stand on many pages of a site."""
+    if is_plain(url):
+        return url
     try:
         return normalise(url)
     except BadURL:

@@ -10,7 +10,10 @@ import zlib
 import brotli
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
+from combine import codings
 from combine.codings import Decoded, decode
 from tests.conformance import CONFORMANCE, needs_conformance
 
@@ -82,6 +85,58 @@ def test_cut_at_any_place_keeps_what_is_readable(coding: str, body: bytes) -> No
             continue
         assert cut.truncated == "disconnect"
         assert whole.startswith(cut.body)
+
+
+#: What is no one whole member without a name, or a large one, is read in steps; the others at once.
+ODD_GZIP = {
+    "empty": gzip.compress(b""),
+    "sound": gzip.compress(TEXT),
+    "of no text": gzip.compress(bytes(range(256)) * 40),
+    "stored": gzip.compress(TEXT, 0),
+    "large": gzip.compress(TEXT * 30),
+    "two members": gzip.compress(TEXT) + gzip.compress(b"more"),
+    "followed by junk": gzip.compress(TEXT) + b"junk",
+    "followed by half a member": gzip.compress(TEXT) + gzip.compress(b"more")[:12],
+    "with a name": gzip.compress(TEXT)[:3] + b"\x08" + gzip.compress(TEXT)[4:10] + b"name\0" + gzip.compress(TEXT)[10:],
+    "of a wrong length": gzip.compress(TEXT)[:-1] + b"\x7f",
+    "of another method": b"\x1f\x8b\x07" + gzip.compress(TEXT)[3:],
+    "cut in the check sum": gzip.compress(TEXT)[:-5],
+    "cut in the text": gzip.compress(TEXT)[:60],
+    "only a head": gzip.compress(TEXT)[:10],
+}
+
+
+@pytest.mark.parametrize("body", ODD_GZIP.values(), ids=ODD_GZIP)
+def test_a_gzip_body_read_at_once_is_what_it_is_in_steps(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = decode(body, ["gzip"], LIMIT, 200)
+    monkeypatch.setattr(codings, "_sound_gzip", lambda _: None)
+    assert decode(body, ["gzip"], LIMIT, 200) == at_once
+
+
+@given(
+    st.lists(st.sampled_from([b"<p>", b"the ", b"\0", b"\xc3\xa4", b"abcdefgh" * 9]), max_size=400).map(b"".join),
+    st.sampled_from([0, 1, 6, 9]),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3),
+    st.integers(0, 20),
+)
+def test_the_quick_library_takes_nothing_that_zlib_does_not(
+    text: bytes, level: int, changes: list[tuple[int, int]], cut: int
+) -> None:
+    body = bytearray(gzip.compress(text, level))
+    for place, value in changes:
+        body[place % len(body)] = value
+    data = bytes(body[: len(body) - cut])
+    found = codings._sound_gzip(data)
+    if found is not None:
+        engine = zlib.decompressobj(31)
+        assert (engine.decompress(data), True, b"") == (found, engine.eof, engine.unused_data)
+    elif not changes and not cut:
+        assert len(text) > 256 * 1024
+
+
+def test_without_the_quick_library_zlib_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codings, "_quick", zlib)
+    assert [TEXT, None] == [codings._sound_gzip(gzip.compress(TEXT)), codings._sound_gzip(gzip.compress(TEXT)[:-3])]
 
 
 def test_a_wrong_check_sum_keeps_the_text() -> None:

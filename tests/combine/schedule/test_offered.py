@@ -7,7 +7,7 @@ import pytest
 
 from combine.errors import RecordError
 from combine.schedule.offered import read
-from combine.urls import PLAIN_URL, BadURL, normalise, plain_site, site_of
+from combine.urls import LIMIT_BYTES, PLAIN_URL, BadURL, is_plain, normalise, plain_site, site_of
 
 HOSTS = (
     "a.example",
@@ -35,6 +35,7 @@ def test_a_url_is_told_to_be_normal_only_where_it_is() -> None:
         url = f"{scheme}://{host}{port}{path}{query}"
         match = re.fullmatch(PLAIN_URL, url)
         site = plain_site(url, match[1], match[2]) if match else ""
+        assert bool(site) == is_plain(url)
         if not site:
             continue
         known += 1
@@ -43,6 +44,8 @@ def test_a_url_is_told_to_be_normal_only_where_it_is() -> None:
         except BadURL:
             pytest.fail(f"{url} is none")
     assert known > 100
+    longest = "http://a.example/".ljust(LIMIT_BYTES, "x")
+    assert [True, False] == [is_plain(longest), is_plain(longest + "x")]
 
 
 def test_lines_of_one_page_share_what_led_to_them() -> None:
