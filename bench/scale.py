@@ -108,7 +108,7 @@ class Engines:
 
     def add(self, lines: list[Job]) -> None:
         """ADD in full messages."""
-        requests = [_bytes("ADD", lines[start : start + MESSAGE]) for start in range(0, len(lines), MESSAGE)]
+        requests = _messages("ADD", lines)
         with self.timed("link"):
             for request in requests:
                 self._loop.run(self._add(request))
@@ -135,21 +135,22 @@ class Engines:
         jobs = _read(answer).jobs()
         ends = [jcf.job(LEASE=number, END=1) for number in {job.get("LEASE") for job in jobs}]
         batch, now = "0000000000000000001-00000000-harvester-1-1", "2026-11-30T08:00:00.123Z"
-        done = _bytes("DONE", [*(_answered(job, BATCH=batch, TOOK=12, SIZE=30_000) for job in jobs), *ends])
-        again = _bytes("DONE", [_answered(job, BATCH=batch).having(LEASE=None) for job in jobs])
+        done = _messages("DONE", [*(_answered(job, BATCH=batch, TOOK=12, SIZE=30_000) for job in jobs), *ends])
+        done += _messages("DONE", [_answered(job, BATCH=batch).having(LEASE=None) for job in jobs])
         kept: dict[str, str | int] = {"RECORD": 1, "LAST": now, "FTIME": now, "ETAG": '"1"'}
         stored = [_answered(job, DIGEST=f"{job.fetch:032x}", **kept).having(LEASE=None) for job in jobs]
         with self.timed("job"):
-            self._finish(done, again, _bytes("STORED", stored))
+            self._finish(done, _messages("STORED", stored))
         return len(jobs)
 
-    def _finish(self, done: bytes, again: bytes, stored: bytes) -> None:
-        for request in (done, again):
+    def _finish(self, done: list[bytes], stored: list[bytes]) -> None:
+        for request in done:
             current = self.frontier.done_all(_read(request).jobs())
             _bytes("OK", [f'{jcf.VERSION} FETCH="{fetch}"' for fetch in current])
             self.rows.commit()
-        self.frontier.stored_all(_read(stored).jobs())
-        self.rows.commit()
+        for request in stored:
+            self.frontier.stored_all(_read(request).jobs())
+            self.rows.commit()
         while rows := self.frontier.untold(TOLD):
             news = _read(_bytes("REMEMBER", [row.result for row in rows]))
             self.visits.remember(news.jobs(), time.time())
@@ -175,6 +176,11 @@ class Engines:
         """Close both."""
         self.rows.db.close()
         self.visits.close()
+
+
+def _messages(word: str, lines: list[Job]) -> list[bytes]:
+    """Messages on the wire, none longer than one may be."""
+    return [_bytes(word, lines[start : start + MESSAGE]) for start in range(0, len(lines), MESSAGE)]
 
 
 def _bytes(word: str, lines: Iterable[Line]) -> bytes:
