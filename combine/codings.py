@@ -114,7 +114,7 @@ def _sound_gzip(body: bytes) -> bytes | None:
     engine = _quick.decompressobj(zlib.MAX_WBITS | 16)
     try:
         found: bytes = engine.decompress(body, _PIECE_BYTES)
-    except (zlib.error, _quick.error):
+    except _quick.error:
         return None
     return found if engine.eof and not engine.unused_data else None
 

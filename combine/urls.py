@@ -123,8 +123,8 @@ def _joined_plainly(base: str, href: str) -> str:
 
     In a third of the time: most references are of these kinds.
     """
-    if whole := _WHOLE.fullmatch(href):
-        return href if plain_site(href, whole[1], whole[2]) else ""
+    if is_plain(href):
+        return href
     if not _PLAIN_PATH.fullmatch(href) or "/." in href:
         return ""
     directory = _directory(base)

@@ -43,7 +43,7 @@ class Judge:
             return None
         if lead.seed is None or lead.is_seed or lead.version != self._frontier.seeds.version:
             lead = self._bound(url, lead)
-        if not self._is_inside(url, site, lead):
+        if not self._is_inside(url, lead):
             return None
         candidate = Candidate(url, (site, job_key(lead.kind, url)), lead)
         if not candidate.fits():
@@ -75,9 +75,7 @@ class Judge:
         is_sure = lead.is_by_site and lead.is_near and not self._has_rules and self._options is None
         lead.longest = min(self._limit, SURELY_FITS - len(lead.tail)) if is_sure else 0
 
-    def _is_inside(self, url: str, site: str, lead: Lead) -> bool:
-        if lead.is_by_site and not self._has_rules:
-            return lead.is_near and lead.given.scope.admits_site(site)
+    def _is_inside(self, url: str, lead: Lead) -> bool:
         if lead.hops > self._frontier.settings.scheduler.redirects:
             return False
         is_inside = self._leads_inside if lead.kind == "sitemap" else self._belongs
