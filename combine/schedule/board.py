@@ -145,6 +145,7 @@ class Board(Roster):
     def use(self, settings: Settings) -> None:
         """Other settings are in effect from now on; what rests for a site rule's hours is looked at anew."""
         self.settings = settings
+        # Asked of the table, for those that sleep: whoever blocks a site writes it.
         resting = "SELECT id FROM site WHERE reason = ? AND blocked > 0"
         for site in self.awaken(number for (number,) in self.rows.db.execute(resting, (HOURS,)).fetchall()):
             site.blocked = 0.0

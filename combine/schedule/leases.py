@@ -79,7 +79,7 @@ class Leases(Board):
         return min((time for time in times if time > 0), default=None)
 
     def tick(self) -> None:
-        """Do what the passing of time brings: end waits and blocks, queue deferred rows."""
+        """Do what the passing of time brings: the rest of an address ends, too."""
         super().tick()
         if self._space_at is not None and self._space_at <= self.clock.boot():
             self._space_at = None

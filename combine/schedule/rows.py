@@ -2,9 +2,8 @@
 
 A row's key is its site and 64 bits of the MD5 of its kind, its URL and, for a robots job, the site that waits. Its
 state is one of QUEUED (may be handed out), DEFERRED (queued, but not before `later`), LEASED, FETCHED (its harvest lies
-in a batch), STORED (its result is committed here and idbd is to hear of it), DEAD. `later`
-is a boot time, and `wait` the wait it came from: after a reboot waits begin again in full. What is not of rows lies in
-`tables`.
+in a batch), STORED (its result is committed here and idbd is to hear of it), DEAD. `later` is a boot time, and `wait`
+the wait it came from: after a reboot waits begin again in full. What is not of rows lies in `tables`.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Stored(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """What a hand-out must know of a row that may go."""
+    """What a hand-out must know of a row that may go; from `kind` on what many rows have alike."""
 
     seq: int
     site: int
