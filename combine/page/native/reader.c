@@ -11,6 +11,7 @@
  * needed: lexbor's structures are only passed through, by the functions that it exports for such callers. */
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,57 +175,99 @@ static unsigned char *measure(const unsigned char *at, const unsigned char *end,
     return bare;
 }
 
+#define BLOCK_BYTES 64
+#define CHUNK_BYTES 16
+
+/* A bit for each byte of a block that is special. */
+static uint64_t special_in(const unsigned char *at)
+{
+    uint64_t found = 0;
+    for (size_t i = 0; i < BLOCK_BYTES; i += 8) {
+        uint64_t eight = 0;
+        for (size_t k = 0; k < 8; k++)
+            eight |= (uint64_t)special[at[i + k]] << k;
+        found |= eight << i;
+    }
+    return found;
+}
+
+/* Words are short, so chunks are copied whole; what is too much is overwritten by what comes next. */
+static inline void copy_run(unsigned char *to, const unsigned char *from, size_t length)
+{
+    memcpy(to, from, CHUNK_BYTES);
+    for (size_t done = CHUNK_BYTES; done < length; done += CHUNK_BYTES)
+        memcpy(to + done, from + done, CHUNK_BYTES);
+}
+
+/* Add a line that has `length` bytes, and where it has doubled blanks without them; gives the end of its bare text. */
+static unsigned char *add_line(struct page *page, struct buffer *to, size_t length, int is_doubled,
+                               unsigned char *bare_start, unsigned char *bare, size_t blanks)
+{
+    const unsigned char *line = page->line.data;
+    size_t before = to->length;
+    if (before)
+        add(to, "\n", 1);
+    size_t start = to->length;
+    if (is_doubled) {
+        add_words(to, line, length);
+        blanks = 0;
+        bare = measure(to->data + start, to->data + to->length, bare_start, &blanks);
+    } else
+        add(to, line, length);
+    if (to->length == start)
+        to->length = before; /* only rare blanks */
+    else
+        page->words += blanks + 1;
+    return bare;
+}
+
 /* As html.py's _paragraphs: a line for each run of text between breaks. */
 static void add_paragraphs(struct buffer *to, struct page *page)
 {
-    const unsigned char *at = page->pieces.data, *end = at + page->pieces.length;
-    size_t length = page->pieces.length;
-    struct buffer *line = &page->line;
-    if (!length || !make_room(line, length) || !make_room(to, length + 1) || !make_room(&page->bare, length))
+    size_t length = page->pieces.length, room = length + CHUNK_BYTES;
+    if (!length || !make_room(&page->pieces, BLOCK_BYTES) || !make_room(&page->line, room) ||
+        !make_room(to, length + 1) || !make_room(&page->bare, room))
         return;
-    unsigned char *bare = page->bare.data;
+    page->pieces.data[length] = 0; /* the last line ends, too */
+    const unsigned char *at = page->pieces.data, *end = at + length + 1;
+    unsigned char *const start = page->line.data;
+    unsigned char *out = start, *after_blank = NULL, *doubled = NULL, *bare = page->bare.data, *bare_start = bare;
+    size_t blanks = 0;
     while (at < end) {
-        unsigned char *out = line->data, *doubled = NULL, *bare_before = bare;
-        size_t blanks = 0;
-        while (at < end && *at) {
-            if (!special[*at]) {
-                *bare++ = *out++ = *at++;
-                continue;
-            }
-            size_t blank = usual_blank_at(at, end);
-            if (!blank) {
-                if (*at != 11)
-                    *bare++ = *at;
-                *out++ = *at++;
-                continue;
-            }
-            at += blank;
-            if (out > line->data) { /* none at the start */
-                if (doubled == NULL && out[-1] == ' ')
+        size_t count = end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES;
+        const unsigned char *run = at, *stop = at + count;
+        for (uint64_t marks = special_in(at) & (UINT64_MAX >> (BLOCK_BYTES - count)); marks; marks &= marks - 1) {
+            const unsigned char *mark = at + __builtin_ctzll(marks);
+            size_t blank = *mark == ' ' || !*mark ? 1 : usual_blank_at(mark, end);
+            if (!blank && *mark != '\v')
+                continue; /* a character as any other */
+            length = mark - run;
+            copy_run(out, run, length);
+            copy_run(bare, run, length);
+            out += length, bare += length;
+            run = mark + (blank ? blank : 1);
+            if (!*mark) {
+                while (out > start && out[-1] == ' ')
+                    out--, blanks--;
+                if (out > start)
+                    bare = add_line(page, to, out - start, doubled != NULL && doubled < out, bare_start, bare, blanks);
+                out = start, bare_start = bare, doubled = NULL, blanks = 0;
+            } else if (!blank) {
+                *out++ = '\v'; /* kept, but nothing that the digest is made of */
+            } else if (out > start) { /* none at the start */
+                if (out == after_blank && doubled == NULL)
                     doubled = out;
                 *out++ = ' ';
+                after_blank = out;
                 blanks++;
             }
         }
-        at++;
-        while (out > line->data && out[-1] == ' ')
-            out--, blanks--;
-        if (out == line->data)
-            continue;
-        size_t before = to->length;
-        if (before)
-            add(to, "\n", 1);
-        size_t start = to->length;
-        if (doubled != NULL && doubled < out) {
-            add_words(to, line->data, out - line->data);
-            blanks = 0;
-            bare = measure(to->data + start, to->data + to->length, bare_before, &blanks);
-        } else
-            add(to, line->data, out - line->data);
-        if (to->length == start)
-            to->length = before; /* only rare blanks */
-        else
-            page->words += blanks + 1;
+        if (run < stop) {
+            copy_run(out, run, stop - run);
+            copy_run(bare, run, stop - run);
+            out += stop - run, bare += stop - run;
+        }
+        at = run < stop ? stop : run;
     }
     page->bare.length = bare - page->bare.data;
 }
