@@ -24,7 +24,7 @@ GROUND = ("config", "errors", "services", "urls", "supervise")
 HOMES = {
     "daemon": ("combine.daemonise",),
     "sqlitedict": ("combine.schedule.site_visits",),
-    "aiohttp": ("combine.web",),
+    "aiohttp": ("combine.web.aiohttp_parts",),
     "lxml": ("combine.page", "combine.web"),
     "selectolax": ("combine.page",),
     "ada_url": ("combine.urls",),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from aiohttp.http_parser import RawResponseMessage
-
 from combine.http_dates import http_date
 from combine.urls import of_bytes
 from combine.web import retry_after
+from combine.web.aiohttp_parts import RawResponseMessage
 
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _TEN_BITS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
-
 from combine.errors import RetryLater
+from combine.web.aiohttp_parts import ClientError, StreamReader
 
 #: Seconds over which the slowest rate is judged.
 WINDOW_S = 30.0
@@ -34,7 +33,7 @@ class Body:
 
 
 async def read_body(
-    content: aiohttp.StreamReader,
+    content: StreamReader,
     limit_bytes: int,
     slowest_bytes_s: int,
     *,
@@ -54,7 +53,7 @@ async def read_body(
         raise
 
 
-async def _pump(content: aiohttp.StreamReader, sink: _Sink, slowest_bytes_s: int) -> str:
+async def _pump(content: StreamReader, sink: _Sink, slowest_bytes_s: int) -> str:
     mark_s, mark_bytes = time.monotonic(), 0
     fault = ""
     while not fault:
@@ -62,7 +61,7 @@ async def _pump(content: aiohttp.StreamReader, sink: _Sink, slowest_bytes_s: int
             chunk = await content.readany()
         except TimeoutError:
             fault = "time"
-        except (aiohttp.ClientError, OSError, ValueError):
+        except (ClientError, OSError, ValueError):
             fault = "disconnect"
         if fault:
             chunk = _left_over(content)
@@ -78,7 +77,7 @@ async def _pump(content: aiohttp.StreamReader, sink: _Sink, slowest_bytes_s: int
     return fault
 
 
-def _left_over(content: aiohttp.StreamReader) -> bytes:
+def _left_over(content: StreamReader) -> bytes:
     # What came before a fault still lies in the stream, whose own methods only raise the fault again.
     chunks = list(getattr(content, "_buffer", ()))
     return b"".join(chunks)[getattr(content, "_buffer_offset", 0) :]

@@ -15,11 +15,9 @@ from functools import partial
 from math import inf
 from typing import NamedTuple
 
-from aiohttp.client_exceptions import ClientPayloadError
-from aiohttp.client_proto import ResponseHandler
-
 from combine.config import Harvest
 from combine.web import head
+from combine.web.aiohttp_parts import ClientPayloadError, ResponseHandler
 
 #: Seconds an idle connection is kept: less than the 5 s of Apache and Node, so that a request seldom meets a closing
 #: one.

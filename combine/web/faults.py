@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import ssl
 
-import aiohttp
-from aiohttp.http_exceptions import HttpProcessingError
-
 from combine.web.addresses import Refused
+from combine.web.aiohttp_parts import ClientPayloadError, HttpProcessingError, ServerDisconnectedError
 from combine.web.connection import Unconnected
 
 #: Characters of a sentence that are kept: a parser's fault quotes what it met, and that may be a header of 64 KiB.
@@ -26,13 +24,13 @@ def reason_of(error: BaseException) -> tuple[str, str]:
         return _fault_of_connecting(error, detail)
     if isinstance(error, TimeoutError):
         return "timeout", "no answer in time"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
+    if isinstance(error, ServerDisconnectedError):
         return "reset", "the server closed the connection without an answer"
     if isinstance(error, HttpProcessingError):
         # Its text begins with a status that no server sent, and ends with a mark below what it quotes.
         said = " ".join(error.message[:DETAIL_LENGTH].split()).removesuffix(" ^")
         return "http", f"the answer is not read as HTTP: {said or type(error).__name__}"[:DETAIL_LENGTH]
-    if isinstance(error, (aiohttp.ClientPayloadError, ValueError)):
+    if isinstance(error, (ClientPayloadError, ValueError)):
         return "http", detail
     return "reset", detail
 

@@ -21,13 +21,10 @@ from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
-import aiohttp
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.http_parser import RawResponseMessage
-
 from combine import __version__
 from combine.config import Settings
 from combine.web.addresses import Allowed, Refused, canonical
+from combine.web.aiohttp_parts import ClientError, HttpProcessingError, RawResponseMessage
 from combine.web.answer import after, base32, field_of, header_of, location_of, types_of, utc
 from combine.web.body import Body, read_body
 from combine.web.challenge import is_challenge
@@ -160,7 +157,7 @@ class Fetcher:
             return await self._read(asking, connection, body_limit)
         except CookieFault as fault:
             return asking.failed("cookies", str(fault))
-        except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError, Unconnected) as error:
+        except (ClientError, HttpProcessingError, OSError, ValueError, Unconnected) as error:
             failed = asking.failed(*reason_of(error))
             is_stale = failed.reason == "reset" and is_kept and connection is not None and connection.is_silent
             return replace(failed, is_stale=True) if is_stale else failed
