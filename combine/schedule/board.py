@@ -23,7 +23,7 @@ from combine.schedule.line import Line
 from combine.schedule.roster import PART, Roster
 from combine.schedule.rows import DEAD, QUEUED, Ready, Row, Rows, job_key
 from combine.schedule.seeds import Seeds
-from combine.schedule.sites import Site, Sites
+from combine.schedule.sites import EMPTY, Site, Sites
 from combine.schedule.visit import one_scope, with_event
 from combine.urls import host_of, site_of
 from formats import jcf
@@ -225,15 +225,18 @@ class Board(Roster):
     def insert_many(self, rows: list[tuple[str, int, str, int, int, int, str, str]]) -> None:
         """Queue new jobs of pages and sitemaps: site, key, kind, priority, depth, seed, since and line of each."""
         counts = Counter(row[0] for row in rows)
-        asleep = self.busy_asleep(counts)
-        sites = self.sites_named(counts.keys() - asleep.keys())
-        numbers = asleep | {name: site.id for name, site in sites.items()}
+        numbers = self.numbers_of(counts)
+        # To one that sleeps, and not without work, a queued row more changes nothing else.
+        asleep = {name: state for name, number in numbers.items() if (state := self.sites.sleeps_in(number))}
+        sites = self.sites_of(numbers, [name for name in counts if asleep.get(name, EMPTY) == EMPTY])
+        numbers |= {site.name: site.id for site in sites}
         self.rows.insert_many([(numbers[name], *row) for name, *row in rows])
         self.moves += len(rows) * bool(self.offers)
-        for name, number in asleep.items():
-            self.sites.add_asleep(number, counts[name])
-        for name, site in sites.items():
-            site.counts[QUEUED] += counts[name]
+        for name, state in asleep.items():
+            if state != EMPTY:
+                self.sites.add_asleep(numbers[name], state, counts[name])
+        for site in sites:
+            site.counts[QUEUED] += counts[site.name]
             site.parked = False
             self.settle(site)
 

@@ -126,8 +126,8 @@ class Intake:
     def _find(self, candidates: list[Candidate]) -> dict[tuple[str, int], Brief]:
         """The rows that candidates have, in brief."""
         places = [candidate.place for candidate in candidates]
-        names = self._frontier.held_as({name for name, _ in places})
-        numbers = {name: number for number, name in names.items()}
+        numbers = self._frontier.numbers_of({name for name, _ in places})
+        names = {number: name for name, number in numbers.items()}
         keys = [(number, key) for name, key in places if (number := numbers.get(name)) is not None]
         return {(names[number], key): brief for number, key, brief in self._frontier.rows.find_many(keys)}
 
@@ -207,8 +207,9 @@ class Intake:
         return site is not None and self._frontier.gone.get((site.id, key[1]), 0) > asked
 
     def _row(self, candidate: Candidate) -> Row | None:
-        numbers = self._frontier.held_as({site_of(candidate.url)})
-        return self._frontier.rows.find(next(iter(numbers)), candidate.place[1]) if numbers else None
+        name, key = candidate.place
+        numbers = self._frontier.numbers_of([name])
+        return self._frontier.rows.find(numbers[name], key) if numbers else None
 
     def _admit(self, candidate: Candidate, visit: Job | None, offer: Offer) -> None:
         frontier, lead = self._frontier, candidate.lead

@@ -24,6 +24,9 @@ _FACTS = slice(2, None)
 #: Sites read at once where there may be many.
 PART = 2_000
 
+#: Names whose sites' numbers are remembered, or that they have none; above, all are forgotten.
+NAMES = 20_000
+
 
 class Roster:
     """The sites of the board."""
@@ -33,9 +36,11 @@ class Roster:
     is_listed: Callable[[str, str], bool]
     sites: Sites
     relinks: list[int]
+    numbers: dict[str, int]
 
     def load_sites(self, now: float) -> None:
         """Derive the sites that have rows, and how many relink jobs there are, from the tables."""
+        self.numbers = {}
         errands = dict(self.rows.errands())
         counts = self.rows.counts()
         self.relinks = next(counts)[1]
@@ -78,22 +83,18 @@ class Roster:
             else:
                 self.sites.leave(site)
 
-    def busy_asleep(self, names: Iterable[str]) -> dict[str, int]:
-        """Those of these sites that sleep, and not without work: one queued row more changes nothing else of them."""
-        if not self.sites.asleep:
-            return {}
-        held = self.held_as({name for name in names if name not in self.sites.by_name})
-        return {name: number for number, name in held.items() if self.sites.sleeps_in(number) not in ("", EMPTY)}
-
-    def held_as(self, names: set[str]) -> dict[int, str]:
-        """The names of those of these sites that may have rows, by their numbers; none is woken."""
-        by_name = self.sites.by_name
-        found = {by_name[name].id: name for name in names if name in by_name}
-        if self.sites.asleep and len(found) < len(names):
-            others = json.dumps([name for name in names if name not in by_name])
-            statement = "SELECT id, name FROM site WHERE name IN (SELECT value FROM json_each(?))"
-            found |= dict(self.rows.db.execute(statement, (others,)).fetchall())
-        return found
+    def numbers_of(self, names: Iterable[str]) -> dict[str, int]:
+        """The numbers of those of these sites that have one; none is woken."""
+        known = self.numbers
+        others = [name for name in names if name not in known]
+        if others:
+            if len(known) > NAMES:
+                known.clear()
+                others = list(names)
+            known.update(dict.fromkeys(others, 0))
+            statement = "SELECT name, id FROM site WHERE name IN (SELECT value FROM json_each(?))"
+            known.update(self.rows.db.execute(statement, (json.dumps(others),)).fetchall())
+        return {name: number for name in names if (number := known[name])}
 
     def site_named(self, name: str, create: bool = False) -> Site | None:
         """A site by its name, taken into memory; None where nothing is known of it."""
@@ -102,7 +103,7 @@ class Roster:
             return site
         site = self._read_site("name = ?", name)
         if site is None and create:
-            site = Site(self.rows.insert_site(name), name)
+            site = self._born(self.rows.insert_site(name), name)
         if site is not None:
             self.sites.enter(site)
         return site
@@ -148,14 +149,22 @@ class Roster:
             elif not site.resolving:
                 self.sites.leave(site)
 
-    def sites_named(self, names: set[str]) -> dict[str, Site]:
-        """Sites taken into memory, or made, all at once."""
-        by_name = self.sites.by_name
-        others = [name for name in names if name not in by_name]
+    def sites_of(self, numbers: dict[str, int], names: Iterable[str]) -> list[Site]:
+        """Sites taken into memory, or made, all at once; `numbers` are those that `numbers_of` gives."""
+        by_id, wanted = self.sites.by_id, list(names)
+        others = [number for name in wanted if (number := numbers.get(name)) and number not in by_id]
         if others:
-            for site in self._read_sites("name IN (SELECT value FROM json_each(?))", json.dumps(others)):
+            for site in self._read_sites("id IN (SELECT value FROM json_each(?))", json.dumps(others)):
                 self.sites.enter(site)
-            new = [name for name in others if name not in by_name]
+        if new := [name for name in wanted if name not in numbers]:
             for number, name in zip(self.rows.insert_sites(new), new, strict=True):
-                self.sites.enter(Site(number, name))
-        return {name: by_name[name] for name in names}
+                self.sites.enter(self._born(number, name))
+        by_name = self.sites.by_name
+        return [by_name[name] for name in wanted]
+
+    def _born(self, number: int, name: str) -> Site:
+        """A site that was made a moment ago."""
+        self.numbers[name] = number
+        site = Site(number, name)
+        site.written = site.facts
+        return site

@@ -217,9 +217,9 @@ class Sites:
         del self.by_id[site.id], self.by_name[site.name]
         self._count(site.counts, is_public, 1)
 
-    def add_asleep(self, number: int, rows: int) -> None:
-        """A site that sleeps, and not without work, has more rows queued."""
-        members = self.members[self.sleeps_in(number)]
+    def add_asleep(self, number: int, state: str, rows: int) -> None:
+        """A site that sleeps in a set, and not without work, has more rows queued."""
+        members = self.members[state]
         held = members[number]
         assert isinstance(held, bytes), "who sleeps is no object"
         members[number] = _QUEUED.pack(_QUEUED.unpack_from(held)[0] + rows) + held[_QUEUED.size :]
