@@ -22,6 +22,11 @@ _LEAST = 40
 #: on 60 characters, 4 on 100, 2 on 150, none on 200.
 _SURE = 200
 
+#: Where a page says its language, this part of its text is asked first, and the longer one only if it does not agree.
+#: Of 3,960 texts of two languages, 100 to 700 characters of a menu before the text, 3 were judged otherwise by it; by
+#: the first 300 characters 562 were, by the last of the thousand 231.
+_GLANCE = slice(300, 600)
+
 #: A declared language stands if it has this share of what the commonest one has: menus are often in another language.
 _SHARE = 0.5
 
@@ -36,12 +41,16 @@ def judged(text: str, declared: str) -> str:
     """
     if declared and len(text) < _SURE:
         return declared
+    primary = declared.partition("-")[0]
+    primary = _CODES.get(primary, primary)
+    if declared and len(text) >= _GLANCE.stop:
+        glance = detected(text[_GLANCE])
+        if glance and glance[0][0].partition("-")[0] == primary:
+            return declared
     found = detected(text)
     if not found:
         return declared
     language, share = found[0]
-    primary = declared.partition("-")[0]
-    primary = _CODES.get(primary, primary)
     stands = any(primary == other.partition("-")[0] and part >= share * _SHARE for other, part in found[1:])
     return declared if stands else language
 

@@ -220,6 +220,8 @@ def test_the_charset_of_what_declares_none_and_is_ascii(kind: str, body: bytes, 
         (SWEDISH + MENU, "en", "en"),
         (SWEDISH * 2 + MENU[:60], "en", "sv"),
         (MENU + SWEDISH, "de", "en"),
+        (MENU + SWEDISH * 4, "sv", "sv"),  # so long that one look at a part of it does
+        (MENU + SWEDISH * 4, "fi", "sv"),
         ("\x00\x01\x02" * 100, "", ""),
         ("\x00\x01\x02" * 100, "de", "de"),
     ],
