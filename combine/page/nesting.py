@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 
-#: Bytes looked at in one count: so much may be opened and closed again unseen.
-_STRETCH_BYTES = 4096
+#: Bytes looked at in one count: so much may be opened and closed again unseen. The accelerator counts in 16 bits.
+STRETCH_BYTES = 4096
 
 #: Tags of a page that needs no look: the worst that so many can do takes 0.5 s (1,000 `font` and `p` in turn).
 HARMLESS_TAGS = 2000
 
 #: Nodes that copies of open formatting elements may make: 200 MB of tree.
-_COPIES = 2_000_000
+COPIES = 2_000_000
 
 #: Formatting elements open at once in one page; the standard itself keeps three alike.
 _FORMATTING_OPEN = 32
@@ -44,10 +44,10 @@ def bounded(source: bytes, depth: int) -> bytes:
 
 
 def _suspicious(source: bytes, tags: int, depth: int) -> bool:
-    most = min(depth, _COPIES // tags)
+    most = min(depth, COPIES // tags)
     opened = 0
-    for start in range(0, len(source), _STRETCH_BYTES):
-        end = start + _STRETCH_BYTES
+    for start in range(0, len(source), STRETCH_BYTES):
+        end = start + STRETCH_BYTES
         opened += source.count(b"<", start, end) - 2 * source.count(b"</", start, end + 1)
         if opened > most:
             return True

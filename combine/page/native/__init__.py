@@ -67,6 +67,17 @@ class _Found(ctypes.Structure):
     )
 
 
+class Bounds(ctypes.Structure):
+    """From when on a page may nest too deep: `struct bounds` of reader.c."""
+
+    _fields_ = (
+        ("harmless_tags", ctypes.c_size_t),
+        ("stretch_bytes", ctypes.c_size_t),
+        ("copies", ctypes.c_size_t),
+        ("depth", ctypes.c_size_t),
+    )
+
+
 class Found(NamedTuple):
     """What was read: the fields as reader.c orders them, the text, its words, its UTF-8 without white space."""
 
@@ -76,14 +87,14 @@ class Found(NamedTuple):
     bare: bytes
 
 
-Reader = Callable[[bytes, int, int], Found | None]
+Reader = Callable[[bytes, int, Bounds | None], Found | None]
 
 
 def reader(tags: dict[int, Tag]) -> Reader | None:
     """The function that reads a page into its fields (see reader.c), by what to do at each tag; None where it is not.
 
-    It takes the source in UTF-8, lexbor's options and how many tags it may have, and gives None where it has more; it
-    raises MemoryError.
+    It takes the source in UTF-8, lexbor's options and bounds of its nesting, if there are any, and gives None where it
+    may go beyond them; it raises MemoryError.
     """
     try:
         library = ctypes.CDLL(str(LIBRARY))
@@ -99,14 +110,14 @@ def reader(tags: dict[int, Tag]) -> Reader | None:
     for tag_id, tag in tags.items():
         table[tag_id] = tag
     read_page.argtypes = (
-        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_size_t),
-        ctypes.POINTER(_Found),
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint),
+        *(ctypes.POINTER(Bounds), ctypes.POINTER(_Found)),
     )
     found = _Found()
     place = ctypes.pointer(found)
 
-    def read(source: bytes, options: int, most_tags: int) -> Found | None:
-        done = read_page(functions, table, source, len(source), options, most_tags, place)
+    def read(source: bytes, options: int, bounds: Bounds | None) -> Found | None:
+        done = read_page(functions, table, source, len(source), options, bounds, place)
         if not done:
             raise MemoryError("a page needs more memory than it may have")
         if done < 0:

@@ -616,24 +616,44 @@ struct found {
     size_t words;
 };
 
-static size_t tags_in(const unsigned char *source, size_t length)
+/* From when on a page needs the closer look of nesting.py, whose numbers these are. */
+struct bounds {
+    size_t harmless_tags, stretch_bytes, copies, depth;
+};
+
+/* Whether elements may nest too deep in a source, told by counts as nesting.py does. A NUL follows the source. */
+static int may_nest(const unsigned char *source, size_t length, const struct bounds *bounds)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < length; i++)
-        count += source[i] == '<';
-    return count;
+    size_t tags = 0;
+    ptrdiff_t opened = 0, most_opened = 0;
+    for (size_t start = 0; start < length; start += bounds->stretch_bytes) {
+        size_t end = length - start < bounds->stretch_bytes ? length : start + bounds->stretch_bytes;
+        unsigned short starts = 0, ends = 0; /* a stretch has fewer than 65,536 bytes; so narrow they are counted at once */
+        for (size_t i = start; i < end; i++) {
+            starts += source[i] == '<';
+            ends += (source[i] == '<') & (source[i + 1] == '/'); /* no branch */
+        }
+        tags += starts;
+        opened += (ptrdiff_t)starts - 2 * (ptrdiff_t)ends;
+        if (opened > most_opened)
+            most_opened = opened;
+    }
+    if (tags <= bounds->harmless_tags)
+        return 0;
+    size_t most = bounds->copies / tags < bounds->depth ? bounds->copies / tags : bounds->depth;
+    return (size_t)most_opened > most;
 }
 
-/* Read a page; 0 where there is no memory for it, -1 where it has more than `most_tags` and was not read.
+/* Read a page; 0 where there is no memory for it, -1 where it may nest beyond `bounds` (NULL: none) and was not read.
  *
  * The fields: how many metas, equivalents, headings and sets of references there are; language; title and base, each
  * with "+" before it where it is there; metas (name, content), equivalents (name, content), headings (level, text),
  * references (kind, href, rel, text). */
 int read_page(const struct lexbor *lexbor, const struct tag *tags, const unsigned char *source, size_t length,
-              unsigned options, size_t most_tags, struct found *found)
+              unsigned options, const struct bounds *bounds, struct found *found)
 {
     static struct page page;
-    if (tags_in(source, length) > most_tags)
+    if (bounds != NULL && may_nest(source, length, bounds))
         return -1;
     start(&page);
     page.lexbor = lexbor;

@@ -194,6 +194,36 @@ def test_both_readers_read_the_same_of_what_others_wrote() -> None:
         assert read_in_python(text) == read_in_c(text)
 
 
+SPACED = st.lists(
+    st.sampled_from(["word", "w" * 15, "w" * 63, "é€", "\xa0", "\u2002", "\v", " ", "  ", "\n", "\x1f", "<p>"])
+)
+
+
+@needs_accelerator
+@given(SPACED.map("".join))
+def test_words_are_the_same_wherever_a_block_of_bytes_ends(text: str) -> None:
+    read_text(f"<p>{text}")
+
+
+NESTING = [
+    "<b>" * 1999 + "x",  # so few do no harm
+    "<p>x</p>" * 2000,
+    "<p>" * 2100,
+    "<i><b>" * 600 + "</b></i>" * 600,
+    "<p>x</p>" * 5000 + "<div>" * 400,  # fewer than 512, but more than 2,000,000 copies among so many tags
+    "<br>" * 100 + "<p>x</p>" * 2000 + "<",
+]
+
+
+@needs_accelerator
+@pytest.mark.parametrize("source", NESTING)
+@pytest.mark.parametrize("depth", [1, 32, 512])
+def test_both_readers_bound_the_same_pages(source: str, depth: int) -> None:
+    page = source.encode()
+    assert (bounded(page, depth) is not page) == (read_in_c(page, depth) is None)
+    assert read_in_python(bounded(page, depth)) == read(page, depth)
+
+
 def test_an_accelerator_that_does_not_fit_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(native, "LIBRARY", tmp_path / "none.so")
     assert native.reader({}) is None
