@@ -54,8 +54,9 @@ Item = tuple[int, int, Harvest]
 
 log = logging.getLogger(__name__)
 
-#: Batches claimed at a look, seconds between two looks at an empty spool and between two questions for relink jobs.
-CLAIM, LOOK_S, RELINK_S = 2, 0.05, 0.5
+#: Batches claimed at a look; seconds between two looks at an empty spool, two questions for relink jobs, two pages after
+#: which keepalive is listened to.
+CLAIM, LOOK_S, RELINK_S, LISTEN_S = 2, 0.05, 0.5, 0.02
 
 #: Records that are written wait at most so long for one sync for all.
 SYNC_S = 2.0
@@ -94,7 +95,8 @@ class Parser:
         self._should_stop = False
         self._documents = 0
         self._born = time.monotonic()
-        self._next_relinks = 0.0
+        self._next_relinks = self._next_listening = 0.0
+        self._cpu = _CpuLimit(context.settings.page.cpu_s)
         self._yielded = Yielded(home.run / "yielded")
 
     def run(self) -> None:
@@ -148,6 +150,13 @@ class Parser:
             return True
         limits = self._settings.supervise
         return self._documents >= limits.documents or time.monotonic() - self._born >= limits.life_s
+
+    def _is_called_off(self) -> bool:
+        """Whether the parser is to end amid a batch; pings are answered now and then."""
+        if self._should_stop or (now := time.monotonic()) < self._next_listening:
+            return self._should_stop
+        self._next_listening = now + LISTEN_S
+        return not self._channel.answer_pings()
 
     def _wait(self, seconds: float) -> None:
         """Wait, and answer pings meanwhile; raises Stopped when it is time to end."""
@@ -225,17 +234,17 @@ class Parser:
         lessons, listings = [], []
         for item in harvests:
             marks.at(item[0], alone=alone)
-            _limit_cpu(self._settings.page.cpu_s)
+            self._cpu.begin()
             learned = self._guarded(batch, item, partial(self._learn, batch, item))
             if isinstance(learned, Listing):
                 listings.append(learned)
             elif learned is not None:
                 lessons.append((item, learned))
-            if not self._channel.answer_pings() or self._should_stop:
+            if self._is_called_off():
                 marks.clear()
                 raise Stopped
         marks.clear()
-        _limit_cpu(None)
+        self._cpu.end()
         if self._settings.page.canonical == "honour":
             lessons = [(item, lesson.yielding() if self._yields(lesson) else lesson) for item, lesson in lessons]
         answers = self._ask([lesson.question for _, lesson in lessons if lesson.question is not None])
@@ -409,11 +418,25 @@ def _limit_memory(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
-def _limit_cpu(seconds: int | None) -> None:
-    """The CPU time that a page may take, after which the kernel ends the process; None between pages."""
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    soft = hard if seconds is None else int(time.process_time()) + seconds + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+class _CpuLimit:
+    """The CPU seconds that a page may take, after which the kernel ends the process; none between batches."""
+
+    def __init__(self, seconds: int) -> None:
+        self._seconds, self._hard = seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]
+        self._soft = self._hard
+
+    def begin(self) -> None:
+        """A page begins; the limit is of whole seconds, so it seldom changes."""
+        self._set(int(time.process_time()) + self._seconds + 1)
+
+    def end(self) -> None:
+        """What follows is no page's work."""
+        self._set(self._hard)
+
+    def _set(self, soft: int) -> None:
+        if soft != self._soft:
+            resource.setrlimit(resource.RLIMIT_CPU, (soft, self._hard))
+            self._soft = soft
 
 
 def main(context: Context) -> int:

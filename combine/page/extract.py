@@ -190,11 +190,11 @@ def _resolve(references: list[Reference], base: str, found: dict[tuple[str, str]
     """Add the references that lead to http(s), each kind and URL once."""
     targets = targets_of(base, [reference.href for reference in references])
     for (kind, _, rel, text), target in zip(references, targets, strict=True):
-        if not target or (kind, target) in found:
+        if not target or (place := (kind, target)) in found:
             continue
         if len(found) >= limit:
             return
-        found[kind, target] = _link((kind, target, " ".join(rel.lower().split()) if rel else "", text))
+        found[place] = _link((kind, target, " ".join(rel.lower().split()) if rel else "", text))
 
 
 def _of_header(harvest: Harvest, url: str) -> list[Reference]:
