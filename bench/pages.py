@@ -27,26 +27,15 @@ SMALLEST_BYTES, MEDIAN_BYTES, LARGEST_BYTES = 2_000, 25_000, 100_000
 #: Spread of the logarithm of the size: with it the mean is about 32 KB.
 SPREAD = 0.72
 
-SYLLABLES = (
-    "al",
-    "am",
-    "be",
-    "bru",
-    "ca",
-    "da",
-    "de",
-    "el",
-    "en",
-    "fo",
-    "ga",
-    "he",
-    "il",
-    "ka",
-    "lo",
-    "mar",
-    "mi",
-    "nor",
-)
+#: The commonest words of English, by rank: half of any text. What is made up beside them has no language.
+COMMON = (
+    "the of and to in a is that for it as was with be by on not he this are or his from at which but have an had they "
+    "you were their one all we can her has there been if more when will would who so no out up into do any your what "
+    "its about some them him she other than then only over such these two may time could our most first after also new "
+    "made many like between people must through where before years way much should being well state those even work"
+).split()
+
+SYLLABLES = ("al am be bru ca da de el en fo ga he il ka lo mar mi nor").split()
 
 
 @dataclass(frozen=True)
@@ -131,7 +120,8 @@ class Web:
     @cached_property
     def _words(self) -> list[str]:
         chance = random.Random(1)
-        return ["".join(chance.choices(SYLLABLES, k=chance.randint(1, 4))) for _ in range(2_000)]
+        made_up = ("".join(chance.choices(SYLLABLES, k=chance.randint(1, 4))) for _ in range(2_000 - len(COMMON)))
+        return [*COMMON, *made_up]
 
     @cached_property
     def _sizes(self) -> list[int]:
