@@ -31,10 +31,10 @@ from combine.keep.slots import Slot
 from combine.page.mime import REQUISITES, is_wanted
 from combine.urls import record_id
 from combine.web.addresses import Allowed
+from combine.web.announcements import Announcements
 from combine.web.fetch import Fetched, Fetcher
 from combine.web.gate import Permission, RobotsKeeper
 from combine.web.lease import Lease, Spacing, Tools, Unasked, Worker, leases_of
-from combine.web.listing import Announcements
 from combine.web.robots import RobotsStore
 from formats import jcf
 from formats.hrf import Harvest

@@ -239,9 +239,7 @@ class _Origin:
     field: str
 
 
-_ORIGIN = re.compile(
-    r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^\x00-\x20/?#@:\[\]\\\x7f-\U0010ffff]+)(?::([0-9]{1,5}))?", re.ASCII
-)
+_ORIGIN = re.compile(r'(https?)://(\[[0-9A-Fa-f:.]+\]|[!"$-.0-9;->A-Z^-~]+)(?::([0-9]{1,5}))?', re.ASCII)
 _PATH = re.compile(r"[!-~]*")
 
 

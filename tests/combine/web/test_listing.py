@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from combine.web.announcements import Announcements
 from combine.web.gate import Permission
-from combine.web.listing import Announcements, read
+from combine.web.listing import read
 from formats import jcf
 from formats.hrf import Harvest
 
