@@ -10,7 +10,6 @@ Size: every setting stands here, so that there is one place to look for it.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -243,9 +242,7 @@ class Settings:
 
 
 SECTIONS: dict[str, type] = {
-    section.name: get_type_hints(Settings)[section.name]
-    for section in dataclasses.fields(Settings)
-    if section.name not in ("site", "origins")
+    name: kind for name, kind in get_type_hints(Settings).items() if name not in ("site", "origins")
 }
 
 
@@ -360,7 +357,7 @@ def _checked(section: str, key: str, value: Any, place: str) -> Any:
 
 
 def _typed(value: Any, kind: type, key: str, place: str) -> Any:
-    hint = str(get_type_hints(kind)[key])
+    hint = str(kind.__annotations__[key])
     if "tuple" in hint:
         if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
             return tuple(value)
@@ -383,7 +380,7 @@ def _typed(value: Any, kind: type, key: str, place: str) -> Any:
 
 
 def _from_text(section: str, key: str, text: str) -> Any:
-    hint = str(get_type_hints(SECTIONS[section]).get(key, "str"))
+    hint = str(SECTIONS[section].__annotations__.get(key, "str"))
     value: Any = text
     if "tuple" in hint:
         value = [entry for entry in text.split(",") if entry]
@@ -398,5 +395,7 @@ def _from_text(section: str, key: str, text: str) -> Any:
 
 
 def _nearest(word: str, known: list[str]) -> str:
+    import difflib  # for those who misspelt something
+
     near = difflib.get_close_matches(word, known, 1)
     return f"; did you mean {near[0]!r}?" if near else f"; known are: {', '.join(known)}"

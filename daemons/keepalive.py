@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import gc
 import importlib
 import logging
 import os
@@ -36,6 +35,7 @@ from combine.errors import EXIT_TRY_LATER, CombineError, ConfigError, passes
 from combine.events import configure_logging
 from combine.keep.home import Home, open_home
 from combine.keep.locks import Lock, lock
+from combine.loading import loading
 from combine.notify import Notify
 from combine.processes import Processes
 from combine.report import Report
@@ -142,11 +142,10 @@ class Keepalive:
                 log.log(logging.WARNING if is_warning else logging.INFO, "%s %s", name, text)
 
     def _warm(self) -> None:
-        """Load what the children will use, once, and keep it out of their garbage collections."""
-        for service in UNITS[self.options.unit]:
-            self.mains[service] = importlib.import_module(f"daemons.{service}").main
-        gc.collect()
-        gc.freeze()
+        """Load what the children will use, once: they share it, and so does each that is started later."""
+        with loading():
+            for service in UNITS[self.options.unit]:
+                self.mains[service] = importlib.import_module(f"daemons.{service}").main
 
     def _be(self, child: Child, channel: socket.socket) -> int:
         """In the child: become what it is to be."""
@@ -278,9 +277,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--ready-fd", type=int, default=-1)
     parser.add_argument("--foreground", action="store_true")
     given = vars(parser.parse_args(arguments))
+    return begin(Options(**{**given, "home": given["home"].absolute(), "overrides": tuple(given["overrides"])}))
+
+
+def begin(options: Options) -> int:
+    """The program's life in a process that may become keepalive; gives the exit code, and says why it is not 0."""
     # What a shell or a test runner left open is not ours to keep, nor our children's.
-    _close_inherited(given["ready_fd"])
-    options = Options(**{**given, "home": given["home"].absolute(), "overrides": tuple(given["overrides"])})
+    _close_inherited(options.ready_fd)
     try:
         return run(options)
     except CombineError as error:

@@ -7,7 +7,7 @@ exit code, or None for 0.
 
 from __future__ import annotations
 
-import difflib
+import gc
 import importlib
 import os
 import sys
@@ -19,6 +19,7 @@ import click
 from combine import __version__
 from combine.cli.session import home_option, quiet_option
 from combine.errors import EXIT_FINDING, EXIT_TRY_LATER, EXIT_USAGE, CombineError, RecordError, passes
+from combine.loading import loading
 
 EXIT_INTERRUPTED = 130
 
@@ -73,7 +74,8 @@ class Commands(click.Group):
         name = ALIASES.get(name, name)
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"combine.cli.{COMMANDS[name][0]}")
+        with loading():
+            module = importlib.import_module(f"combine.cli.{COMMANDS[name][0]}")
         found: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return found
 
@@ -83,6 +85,8 @@ class Commands(click.Group):
         """The command that the first argument names; for an unknown one the nearest is named."""
         name = args[0]
         if name not in COMMANDS and name not in ALIASES and not name.startswith("-"):
+            import difflib
+
             near = difflib.get_close_matches(name, [*COMMANDS, *ALIASES], 1)
             raise click.UsageError(f"there is no command {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         return super().resolve_command(context, args)
@@ -121,6 +125,7 @@ class Commands(click.Group):
                 f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error),
                 EXIT_TRY_LATER if passes(error) else EXIT_FINDING,
             )
+        gc.freeze()  # the interpreter's end would search all that is left for garbage, and then leave it to the kernel
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, context: click.Context) -> Any:

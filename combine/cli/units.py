@@ -27,6 +27,7 @@ from combine.config import Settings, load
 from combine.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FINDING, CombineError, ConfigError
 from combine.keep.home import Home, find, is_home, open_home
 from combine.keep.locks import who_holds
+from combine.loading import loading
 from combine.services import UNITS
 from combine.status import process_start, read_status
 from combine.status import running as running
@@ -86,16 +87,16 @@ def begin_unit(
         click.echo(f"{unit} runs already on {home} (pid {pid}, since {since}); nothing was changed", err=True)
         return Beginning(home, unit, EXIT_FINDING)
     try:
-        open_home(home)  # first: a newer home may have settings that this program does not know
-        load(home, overrides)
+        if not forks:  # a command that forks has done so, and keepalive does it again
+            open_home(home)  # first: a newer home may have settings that this program does not know
+            load(home, overrides)
     except CombineError as error:
         click.echo(f"{unit}: {error}", err=True)
         return Beginning(home, unit, error.exit_code)
     ready, said = os.pipe()
-    command = _command(home, unit, workers, overrides, owner)
     begin = _fork if forks and threading.active_count() == 1 else _run
     try:
-        detaches = begin([*command, "--ready-fd", str(said)], said)
+        detaches = begin(home, unit, workers, overrides, owner, said)
     finally:
         os.close(said)
     return Beginning(home, unit, 0, detaches, os.fdopen(ready, "rb", buffering=0))
@@ -110,18 +111,20 @@ def await_unit(beginning: Beginning, wait_s: float) -> int:
         return code or _await_ready(beginning.home, beginning.unit, answer.fileno(), wait_s)
 
 
-def _run(command: list[str], said: int) -> Callable[[], int]:
-    """Run a program; what is returned waits for its end, and gives its exit code."""
+def _run(home: Path, unit: str, workers: int, overrides: tuple[str, ...], owner: int, said: int) -> Callable[[], int]:
+    """Run keepalive as a program; what is returned waits until it has detached, and gives its exit code."""
+    command = [*_command(home, unit, workers, overrides, owner), "--ready-fd", str(said)]
     return subprocess.Popen(command, pass_fds=[said], env=_environment(), stdin=subprocess.DEVNULL).wait
 
 
-def _fork(command: list[str], said: int) -> Callable[[], int]:
+def _fork(home: Path, unit: str, workers: int, overrides: tuple[str, ...], owner: int, said: int) -> Callable[[], int]:
     """Do in a fork what `_run` does."""
     from combine import spawn
 
-    keepalive, *_ = [importlib.import_module(name) for name in _SHARED_MODULES]
-    arguments = command[command.index(_KEEPALIVE) + 1 :]
-    pid = spawn.go_on(lambda: keepalive.main(arguments))
+    with loading():
+        keepalive, *_ = [importlib.import_module(name) for name in _SHARED_MODULES]
+    options = keepalive.Options(home.absolute(), unit, workers, overrides, _named(owner), said)
+    pid = spawn.go_on(lambda: keepalive.begin(options))
     return lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
@@ -213,7 +216,12 @@ def _command(home: Path, unit: str, workers: int, overrides: tuple[str, ...], ow
     command = [sys.executable, "-P", "-m", _KEEPALIVE, unit, "--home", str(home), "--workers", str(workers)]
     for override in overrides:
         command += ["--set", override]
-    return [*command, "--owner", f"{owner}:{process_start(owner)}"] if owner else command
+    return [*command, "--owner", _named(owner)] if owner else command
+
+
+def _named(owner: int) -> str:
+    """A process as keepalive is told of it, by its number and its start; "" for none."""
+    return f"{owner}:{process_start(owner)}" if owner else ""
 
 
 def _environment() -> dict[str, str]:

@@ -1,0 +1,24 @@
+"""Loading modules: without the searches for garbage that find nothing in them, then and later.
+
+A search looks at every object that there is; while fifty modules are loaded it is begun often, and in a fork it would
+write into each page that parent and child share.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Search for no garbage while the body loads modules, and never again among what is there at its end."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
