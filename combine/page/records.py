@@ -25,19 +25,52 @@ _PASSING = tuple(
 def build(
     harvest: Harvest, page: Page, previous: Record | None, raw: tuple[str, int, int], same_as: str, parser: str
 ) -> Record:
-    """Make the record of a page that came."""
-    pairs = [*_of_job(harvest, page.url), *_of_answer(harvest, page, raw)]
-    fetched = _second(harvest.fetched)
-    pairs += [
+    """Make the record of a page that came, field after field in the order of the file."""
+    job, url = harvest.job, page.url
+    host, fetched, modified = host_of(url), _second(harvest.fetched), harvest.field("last-modified")
+    pairs = [
+        ("id", record_id(url)),
+        ("url", url),
+        ("host", host),
+        ("domain", registrable_domain(host)),
+        ("seed", job.get("SEED")),
+        ("tag", job.get("TAG")),
+        ("via", job.get("VIA")),
+        ("depth", job.get("DEPTH")),
+        ("robot", jcf.dump_text(job.without(_PASSING))),
         ("first_seen", (previous.get("first_seen") if previous else "") or fetched),
         ("checked", fetched),
         ("changed", _changed(page, previous) or fetched),
         ("fetched", fetched),
+        ("modified", _utc(page.modified)),
+        ("modified_raw", modified if page.modified is None else ""),
+        ("expires", _utc(page.expires)),
+        ("published", _utc(page.published)),
+        ("status", str(harvest.status or "")),
+        ("type", page.type),
+        ("charset", page.charset),
+        ("size", _size(harvest)),
+        ("truncated", page.truncated),
+        ("server", harvest.field("server")),
+        ("etag", harvest.field("etag")),
+        ("body_digest", harvest.digest),
         ("text_digest", page.text_digest),
         ("same_as", same_as),
+        ("raw", join(raw) if raw[0] else ""),
+        ("language", page.language),
+        ("language_declared", page.language_declared),
+        ("canonical", page.canonical),
+        ("robots", ", ".join(page.robots.words)),
+        ("robots_txt", "" if harvest.robots == "obeyed" else harvest.robots),
+        *[("right", value) for value in join_all(page.rights)],
         ("parser", parser),
+        ("title", page.title),
+        *[("meta", value) for value in join_all(page.metas)],
+        *[("heading", value) for value in join_all([(str(level), text) for level, text in page.headings])],
+        *[("link", value) for value in join_all(page.links)],
+        ("counts", join((page.words, len(page.headings), len(page.links))) if page.parsable else ""),
+        ("text", page.text),
     ]
-    pairs += _of_page(page)
     return record(pairs)
 
 
@@ -61,66 +94,12 @@ def _changed(page: Page, previous: Record | None) -> str:
     return previous.get("changed")
 
 
-def _of_job(harvest: Harvest, url: str) -> list[tuple[str, str]]:
-    job = harvest.job
-    host = host_of(url)
-    return [
-        ("id", record_id(url)),
-        ("url", url),
-        ("host", host),
-        ("domain", registrable_domain(host)),
-        ("seed", job.get("SEED")),
-        ("tag", job.get("TAG")),
-        ("via", job.get("VIA")),
-        ("depth", job.get("DEPTH")),
-        ("robot", jcf.dump_text(job.without(_PASSING))),
-    ]
-
-
-def _of_answer(harvest: Harvest, page: Page, raw: tuple[str, int, int]) -> list[tuple[str, str]]:
-    modified = harvest.field("last-modified")
-    return [
-        ("modified", _utc(page.modified)),
-        ("modified_raw", modified if page.modified is None else ""),
-        ("expires", _utc(page.expires)),
-        ("status", str(harvest.status or "")),
-        ("type", page.type),
-        ("charset", page.charset),
-        ("size", _size(harvest)),
-        ("truncated", page.truncated),
-        ("server", harvest.field("server")),
-        ("etag", harvest.field("etag")),
-        ("body_digest", harvest.digest),
-        ("robots_txt", "" if harvest.robots == "obeyed" else harvest.robots),
-        ("raw", join(raw) if raw[0] else ""),
-    ]
-
-
 def _size(harvest: Harvest) -> str:
     """The bytes of the body; where it was not asked for, those that the server announced."""
     if ("Unread", "type") not in harvest.extra:
         return str(len(harvest.body))
     announced = harvest.field("content-length")
     return announced if announced.isascii() and announced.isdigit() and len(announced) < 16 else ""
-
-
-def _of_page(page: Page) -> list[tuple[str, str]]:
-    pairs = [
-        ("published", _utc(page.published)),
-        ("language", page.language),
-        ("language_declared", page.language_declared),
-        ("canonical", page.canonical),
-        ("robots", ", ".join(page.robots.words)),
-        ("title", page.title),
-        ("text", page.text),
-    ]
-    pairs += [("right", value) for value in join_all(page.rights)]
-    pairs += [("meta", value) for value in join_all(page.metas)]
-    pairs += [("heading", value) for value in join_all([(str(level), text) for level, text in page.headings])]
-    pairs += [("link", value) for value in join_all(page.links)]
-    if page.parsable:
-        pairs.append(("counts", join((page.words, len(page.headings), len(page.links)))))
-    return pairs
 
 
 def _utc(epoch: int | None) -> str:
