@@ -9,7 +9,7 @@ Theory of operation. keepalive turns all that happens into events (`Started`, `R
     starting     Ready     running
     running      Tick      a PING when it is time; silence after a PING is answered by SIGKILL
     any living   Exited    backing-off, or at once starting for a worker whose life is over
-    any living   Stop      stopping (SIGTERM, and SIGKILL when the time is over), then stopped
+    any living   Stop      stopping (SIGTERM and a PING, and SIGKILL when the time is over), then stopped
     any living   Retire    stopping, then starting again: no fault
 
 A child that is silent is dead, whatever the process table says. A child is never assumed to be ready: it says so.
@@ -236,6 +236,10 @@ def decide(child: Child, event: Event, now: float) -> Outcome:
     return (child, ()) if step is None else step(child, event, now)
 
 
+#: A signal does not end a wait for the channel, as a parser's between two looks; a line does.
+_END = (Signal(signal.SIGTERM), Send(b"PING\n"))
+
+
 def _start(child: Child, event: Event, now: float) -> Outcome:
     if now < child.wake:
         return child, ()
@@ -283,7 +287,7 @@ def _stop(child: Child, event: Event, now: float) -> Outcome:
     assert isinstance(event, Stop)
     wake = event.deadline or now + child.rules.stop_s
     stopping = replace(child, state=State.STOPPING, since=now, wake=wake, is_retiring=False)
-    return stopping, (() if child.killed or child.state is State.STOPPING else (Signal(signal.SIGTERM),))
+    return stopping, (() if child.killed or child.state is State.STOPPING else _END)
 
 
 def _stop_waiting(child: Child, event: Event, now: float) -> Outcome:
@@ -294,7 +298,7 @@ def _retire(child: Child, event: Event, now: float) -> Outcome:
     # Nobody waits for it, so a parser may finish a page that takes long.
     wake = now + max(child.rules.stop_s, child.rules.silence_s)
     retiring = replace(child, state=State.STOPPING, since=now, wake=wake, is_retiring=True)
-    return retiring, (() if child.killed else (Signal(signal.SIGTERM),))
+    return retiring, (() if child.killed else _END)
 
 
 def _stop_look(child: Child, event: Event, now: float) -> Outcome:

@@ -200,7 +200,7 @@ def begin_of_round(wished: str, left: str) -> str:
 
 def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started: Started) -> Report:
     """The part during which daemons run."""
-    found = started.need(*(unit for unit in UNITS if unit != "harvester"))
+    found = started.need(*(unit for unit in UNITS if unit != "harvester"), next_unit="harvester")
     with peers.scheduler(home) as client:
         revive = partial(started.revive, say)
         before = peers.read_stat(run.insist(lambda: client.call("STAT"), bounds.wait_s, revive))

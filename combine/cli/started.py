@@ -65,10 +65,10 @@ class Started:
         if unfit is not None:
             raise unfit from None
 
-    def need(self, *wanted: str) -> list[str]:
+    def need(self, *wanted: str, next_unit: str = "") -> list[str]:
         """Start those of the units that do not run, together, and wait until they are ready.
 
-        Answers which ran already, or were started by another command meanwhile.
+        Meanwhile what `next_unit` needs is loaded. Answers which ran already, or were started by another command.
         """
         self.needed = wanted
         found = [unit for unit in wanted if unit in units.running(self.home.path)]
@@ -77,7 +77,7 @@ class Started:
             load(self.home.path, self.overrides)  # a fault in the settings is said once, not by each unit
         # Noted before the start: what a Ctrl-C interrupts is stopped too.
         self.units += missing
-        self._start(missing)
+        self._start(missing, next_unit)
         return [unit for unit in wanted if unit not in self.units]
 
     def revive(self, say: Callable[[str], None]) -> None:
@@ -130,10 +130,12 @@ class Started:
             self._kill()
         self.units.clear()
 
-    def _start(self, missing: list[str]) -> None:
+    def _start(self, missing: list[str], next_unit: str = "") -> None:
         if not missing:
             return
         begun = [self._begin(unit) for unit in missing]
+        if next_unit:
+            units.preload(next_unit)
         codes = [units.await_unit(beginning, READY_S) for beginning in begun]
         alive = units.running(self.home.path)
         for unit, code in zip(missing, codes, strict=True):

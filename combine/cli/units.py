@@ -8,6 +8,7 @@ name.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import select
@@ -100,6 +101,13 @@ def begin_unit(
     finally:
         os.close(said)
     return Beginning(home, unit, 0, detaches, os.fdopen(ready, "rb", buffering=0))
+
+
+def preload(unit: str) -> None:
+    """Load what a unit's daemons need, so that its keepalive, forked from here, has it; a fault there is told there."""
+    with loading(), contextlib.suppress(ImportError):
+        for service in UNITS[unit]:
+            importlib.import_module(f"daemons.{service}")
 
 
 def await_unit(beginning: Beginning, wait_s: float) -> int:

@@ -153,7 +153,7 @@ def test_an_end_unasked_of_a_daemon_or_before_it_was_ready_is_a_fault(subject: C
 
 def test_stop_asks_then_kills_then_is_over() -> None:
     subject, actions = after(running(), (200.0, Stop()))
-    assert [TERM] == actions
+    assert [TERM, PING] == actions
     subject, actions = after(subject, (199.9 + SUPERVISE.stop_s, Tick()))
     assert [] == actions
     subject, actions = after(subject, (200.0 + SUPERVISE.stop_s, Tick()), (201.0 + SUPERVISE.stop_s, Tick()))
@@ -165,7 +165,7 @@ def test_stop_asks_then_kills_then_is_over() -> None:
 
 def test_stop_can_name_its_deadline_and_bring_it_forward() -> None:
     _, actions = after(running(), (200.0, Stop(203.0)), (201.0, Stop(201.0)), (201.0, Tick()))
-    assert [TERM, KILL] == actions
+    assert [TERM, PING, KILL] == actions
 
 
 def test_stop_of_a_child_that_waits_to_be_started_is_at_once() -> None:
@@ -176,7 +176,7 @@ def test_stop_of_a_child_that_waits_to_be_started_is_at_once() -> None:
 
 def test_retire_replaces_without_a_fault() -> None:
     subject, actions = after(running("parser"), (200.0, Retire()), (201.0, Exited(0)))
-    assert [TERM, Fork()] == actions
+    assert [TERM, PING, Fork()] == actions
     assert (State.STARTING, 0) == (subject.state, subject.tries)
 
 
@@ -188,7 +188,7 @@ def test_a_retiring_parser_may_finish_its_page() -> None:
 
 def test_stop_wins_over_retire() -> None:
     subject, actions = after(running("parser"), (200.0, Retire()), (200.5, Stop()), (201.0, Exited(0)))
-    assert [TERM] == actions
+    assert [TERM, PING] == actions
     assert State.STOPPED == subject.state
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -366,6 +367,28 @@ def test_a_unit_that_another_command_started_a_moment_before_is_left_to_it(
         held.revive(said.append)
     assert ["combine: cabin was stopped; this run goes on with one of its own"] == said
     assert (["cabin"], {"hdb": 1}) == (desk.stopped, desk.alive)
+
+
+def test_what_the_next_unit_needs_is_loaded_while_the_others_start(
+    home: Home, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def step(name: str, answer: object, *_: object, **__: object) -> object:
+        done.append(name)
+        return answer
+
+    for name, answer in (("begin_unit", units.Beginning(home.path, "cabin")), ("preload", None), ("await_unit", 0)):
+        monkeypatch.setattr(units, name, partial(step, name, answer))
+    with started.Started(home) as held:
+        held.need("cabin", next_unit="harvester")
+        held.need("cabin")
+    assert ["begin_unit", "preload", "await_unit", "begin_unit", "await_unit"] == done
+
+
+def test_what_cannot_be_loaded_beforehand_is_left_to_its_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "UNITS", {"odd": ("nobody",)})
+    units.preload("odd")
 
 
 def test_whoever_stops_the_daemons_ends_the_harvest(home: Home, desk: Desk) -> None:
