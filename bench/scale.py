@@ -38,9 +38,10 @@ from combine.ipc.message import Line, Message, Reader, dump, message
 from combine.schedule.clock import system_clock, utc_text
 from combine.schedule.frontier import Frontier
 from combine.schedule.intake import Intake
+from combine.schedule.known import Key, url_key
 from combine.schedule.leases import Holder
 from combine.schedule.rows import Rows, job_key
-from combine.schedule.visits import Visits, url_key
+from combine.schedule.visits import Visits
 from combine.urls import record_id, site_of
 from formats import jcf
 from formats.jcf import Job
@@ -206,21 +207,28 @@ def fill(path: Path, sites: Sites) -> None:
     visits = Visits(path, Settings())
     database = visits._db
     database.execute("PRAGMA synchronous=OFF")
-    for first in range(0, len(sites.sizes), 1_000):
-        part = list(enumerate(sites.sizes[first : first + 1_000], first))
+    database.execute("BEGIN")
+    names = ((site + 1, f"s{site}.example.com", size) for site, size in enumerate(sites.sizes))
+    database.executemany("INSERT INTO site(id, name, records) VALUES (?, ?, ?)", names)
+    database.execute("COMMIT")
+    in_order = sorted(range(len(sites.sizes)), key=lambda site: _key(sites.url(site, 0)).number)
+    for first in range(0, len(in_order), 1_000):
         database.execute("BEGIN")
-        names = ((site + 1, f"s{site}.example.com", size) for site, size in part)
-        database.executemany("INSERT INTO site(id, name, records) VALUES (?, ?, ?)", names)
-        database.executemany("INSERT INTO visit VALUES (?, ?, 2111644800, 1, ?)", _visits(sites, part))
+        rows = _visits(sites, in_order[first : first + 1_000])
+        database.executemany("INSERT OR IGNORE INTO known VALUES (?, 2111644800, 1, ?)", rows)
         database.execute("COMMIT")
     visits.close()
 
 
-def _visits(sites: Sites, part: list[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
-    for site, size in part:
-        urls = sorted((url_key(url), url) for url in (sites.url(site, page) for page in range(size)))
-        for key, url in urls:
-            yield site + 1, key, _VISIT.format(version=jcf.VERSION, url=url, seed=SEED)
+def _visits(sites: Sites, part: list[int]) -> Iterator[tuple[int, str]]:
+    for site in part:
+        urls = sorted((_key(url).number, url) for url in (sites.url(site, page) for page in range(sites.sizes[site])))
+        for number, url in urls:
+            yield number, _VISIT.format(version=jcf.VERSION, url=url, seed=SEED)
+
+
+def _key(url: str) -> Key:
+    return Key(url, site_of(url), "page", url_key(url))
 
 
 def play(engines: Engines, sites: Sites, ticks: int) -> dict[str, float]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from combine.channel import Channel, Context
 from combine.config import Settings, load
-from combine.errors import ConfigError, Rejected
+from combine.errors import ConfigError, Rejected, RetryLater
 from combine.ipc.loop import run
 from combine.ipc.message import Message
 from combine.ipc.server import Request, Server, Verb, ok
@@ -35,6 +36,12 @@ log = logging.getLogger(__name__)
 #: Seconds between two writes of the table of sites: one costs 50 µs a site, and a busy site has news all the time.
 SITES_S = 5.0
 
+#: What STAT says, in its order.
+STATED = ("urls", "records", "sites", "held")
+
+#: Visits of an earlier version brought over at once, and for how many times what that took others come first.
+MOVED, MOVE_SHARE = 1_000, 3.0
+
 
 class Idbd:
     """The desk of idbd: verbs over Visits and the table of sites."""
@@ -50,7 +57,7 @@ class Idbd:
         with read_whole(self.database):
             self._visits = Visits(self.database, settings)
         self._sites = SiteVisits(directory / "sites.sqlite")
-        self._writer: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def verbs(self) -> dict[str, Verb]:
         """The verbs of services.py."""
@@ -72,17 +79,7 @@ class Idbd:
     async def stat(self, request: Request) -> Message:
         """How many URLs, records and sites are known."""
         counts = self._visits.counts()
-        return ok(
-            [
-                jcf.job(
-                    NAME="idbd",
-                    URLS=counts["urls"],
-                    RECORDS=counts["records"],
-                    SITES=counts["sites"],
-                    HELD=counts["held"],
-                )
-            ]
-        )
+        return ok([jcf.job(NAME="idbd", **{name.upper(): counts[name] for name in STATED})])
 
     async def lookup(self, request: Request) -> Message:
         """The visits of URLs."""
@@ -158,13 +155,14 @@ class Idbd:
             log.error("the settings stay as they were: %s", error)
 
     async def start(self, server: Server) -> None:
-        """Write the table of sites behind."""
-        self._writer = asyncio.get_running_loop().create_task(self._write_sites())
+        """Write the table of sites behind, and bring over what an earlier version left."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._write_sites()), loop.create_task(self._move(server))]
 
     async def stop(self) -> None:
         """Write what waits, and close."""
-        if self._writer is not None:
-            self._writer.cancel()
+        for task in self._tasks:
+            task.cancel()
         self._sites.close()
         self._visits.close()
 
@@ -172,6 +170,20 @@ class Idbd:
         while True:
             await asyncio.sleep(SITES_S)
             self._sites.flush()
+
+    async def _move(self, server: Server) -> None:
+        """Visits of an earlier version come over, some at a time, between what is asked."""
+        while self._visits.is_moving:
+            began = time.monotonic()
+            try:
+                self._visits.move(MOVED)
+                await server.durable()
+            except sqlite3.Error as error:
+                server.spoil(f"the disk failed: {error}", error)
+                await asyncio.sleep(SITES_S)
+            except RetryLater:
+                await asyncio.sleep(SITES_S)
+            await asyncio.sleep(MOVE_SHARE * (time.monotonic() - began))
 
 
 def main(context: Context) -> int:

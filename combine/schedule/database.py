@@ -16,7 +16,7 @@ from combine.errors import ConfigError, damaged
 
 #: Version of the tables. Whoever changes a table raises it, writes the way from the version before, and keeps a home
 #: of that version beside tests/data/home-1.
-VERSION = 1
+VERSION = 2
 
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=16000;"

@@ -1,17 +1,16 @@
 """The visits: when each URL and site was last asked, and what came of it. idbd's table, behind one small interface.
 
-A visit is one JCF line (see docs/formats.md, "what idbd keeps"). Keys are clustered by site: (number of the site, 64
-bits of the URL's MD5). Theory of operation: `remember` merges what a harvest taught into the old visit and computes
-when the URL is next due; an answer without a record keeps no validators, so a 304 always has one. The guard counts a
-site's known pages that turned bad, each once a day.
+A visit is one JCF line (see docs/formats.md, "what idbd keeps") in the table of `known`. What hangs on visits lies
+beside it, by the site's number and 64 bits of the URL's MD5: digests, removals held, pages that turned bad. Theory of
+operation. `remember` merges what a harvest taught into the old visit and computes when the URL is next due; an answer
+without a record keeps no validators, so a 304 always has one. The guard counts a site's known pages that turned bad,
+each once a day.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import struct
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
@@ -20,6 +19,7 @@ from pathlib import Path
 from combine.config import Settings
 from combine.schedule.clock import epoch_of, utc_text
 from combine.schedule.database import open_database
+from combine.schedule.known import SCHEMA, Key, Known, Visit, url_key
 from combine.schedule.politeness import DAY_S
 from combine.schedule.visit import merged, merged_scopes
 from combine.urls import site_of
@@ -40,28 +40,16 @@ TURNED = frozenset({"gone", "refused", "denied", "redirect"})
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, records INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE IF NOT EXISTS visit(site INTEGER, h INTEGER, due INTEGER, record INTEGER, line TEXT, PRIMARY KEY(site, h))
-    WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS visit_due ON visit(due);
 CREATE TABLE IF NOT EXISTS digest(digest BLOB, site INTEGER, h INTEGER, PRIMARY KEY(digest, site, h)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS turned(site INTEGER, day INTEGER, h INTEGER, PRIMARY KEY(site, day, h)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS held(site INTEGER, h INTEGER, PRIMARY KEY(site, h)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS count(name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TEMP TABLE asked(site INTEGER, h INTEGER, n INTEGER);
 INSERT OR IGNORE INTO count VALUES ('urls', 0), ('records', 0);
 """
 
 
-_FIRST_64 = struct.Struct(">q8x").unpack
 _QUESTION = re.compile(r'^JCF/0\.0 URL="(https?://([^/?"\n]+)[^"\n]*)"(?: KIND="([a-z]+)")? *$', re.MULTILINE)
-_URL_AT = len(f'{jcf.VERSION} URL="')
 _LAST = re.compile(' LAST="([^"]*)"')
-
-
-def url_key(url: str, kind: str = "page") -> int:
-    """64 bits of the URL's MD5, as the signed number that SQLite stores; a sitemap's visit is not that of a page."""
-    text = url if kind == "page" else f"{kind} {url}"
-    return int(_FIRST_64(hashlib.md5(text.encode(), usedforsecurity=False).digest())[0])
 
 
 def _asked(lines: list[str]) -> list[tuple[str, str, str]]:
@@ -72,10 +60,8 @@ def _asked(lines: list[str]) -> list[tuple[str, str, str]]:
     return [(job.url, site_of(job.url), job.kind) for job in map(jcf.parse_text, lines)]
 
 
-def _is_of(line: str, url: str, kind: str) -> bool:
-    """Whether a visit's line is that of a URL: it begins with it."""
-    end = _URL_AT + len(url)
-    return line.startswith(url, _URL_AT) and line.startswith('" OUTCOME="' if kind == "page" else '" KIND="', end)
+def _key(url: str, kind: str = "page") -> Key:
+    return Key(url, site_of(url), kind, url_key(url, kind))
 
 
 class Visits:
@@ -83,7 +69,8 @@ class Visits:
 
     def __init__(self, path: Path, settings: Settings) -> None:
         self._settings = settings
-        self._db = open_database(path, _SCHEMA)
+        self._db = open_database(path, SCHEMA + _SCHEMA)
+        self._known = Known(self._db)
         self.syncs = 0  # commits of something
         self._sites: dict[str, int] = {}
         self._changes: Counter[str | int] = Counter()  # of the counts: by name, and by site that of its records
@@ -113,7 +100,18 @@ class Visits:
         self._sites.clear()
         self._changes.clear()
         self._digests.clear()
+        self._known.read_again()
         self._held = self._count_held()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether visits lie in the table of an earlier version yet."""
+        return self._known.is_moving
+
+    def move(self, count: int) -> None:
+        """Bring so many of them over."""
+        self._begin()
+        self._known.move(count)
 
     def counts(self) -> dict[str, int]:
         """How many URLs were visited, how many have a record, on how many sites; how many removals are held."""
@@ -128,12 +126,8 @@ class Visits:
 
         `now` is the epoch time. A visit in the future counts as now. Raises RecordError for what is no line.
         """
-        asked = _asked(list(questions))
-        self._learn_sites({name for _, name, _ in asked})
-        numbers = self._sites.get
-        keys = [(site, url_key(url, kind), n) for n, (url, name, kind) in enumerate(asked) if (site := numbers(name))]
-        # Of two URLs with one hash only one has its visit here.
-        lines = [line for n, line in self._join(keys) if _is_of(line, asked[n][0], asked[n][2])]
+        keys = [Key(url, name, kind, url_key(url, kind)) for url, name, kind in _asked(list(questions))]
+        lines = [line for _, line in self._known.find(keys)]
         latest = utc_text(now + AHEAD_S)
         if max(_LAST.findall("\n".join(lines)), default="") > latest:
             visits = map(jcf.parse_text, lines)
@@ -141,22 +135,6 @@ class Visits:
                 jcf.dump_text(self._put_back(visit, now) if visit.get("LAST") > latest else visit) for visit in visits
             ]
         return lines
-
-    def _join(self, keys: list[tuple[int, int, int]]) -> list[tuple[int, str]]:
-        """The lines of the visits with keys, in one statement: in a transaction, or each key would be one."""
-        if not keys:
-            return []
-        is_inside = self._db.in_transaction
-        self._begin()
-        self._db.execute("DELETE FROM asked")
-        # In their order, so that what lies together is read together.
-        self._db.executemany("INSERT INTO asked VALUES (?, ?, ?)", sorted(keys))
-        rows = self._db.execute(
-            "SELECT n, line FROM asked CROSS JOIN visit ON visit.site = asked.site AND visit.h = asked.h"
-        ).fetchall()
-        if not is_inside:
-            self._db.execute("COMMIT")
-        return sorted(rows)
 
     def _learn_sites(self, names: set[str]) -> None:
         """Bring the numbers of sites into memory, where they have one."""
@@ -170,39 +148,24 @@ class Visits:
     def remember(self, news: Iterable[Job], now: float) -> None:
         """Merge what came of requests into the visits; `now` is the epoch time."""
         lines = list(news)
-        names = [site_of(line.url) for line in lines]
-        keys = [url_key(line.url, line.kind) for line in lines]
-        self._learn_sites(set(names))
-        held = self._held_visits(lines, names, keys)
-        rows: dict[tuple[int, int], tuple[int, int, str]] = {}
+        keys = [_key(line.url, line.kind) for line in lines]
+        self._learn_sites({key.site for key in keys})
         self._begin()
-        for line, name, h in zip(lines, names, keys, strict=True):
-            page = (line.kind, line.url)
-            old = held.get(page)
+        held = {keys[n]: jcf.parse_text(text) for n, text in self._known.find(keys)}
+        made: dict[Key, Visit] = {}
+        for line, key in zip(lines, keys, strict=True):
+            old = held.get(key)
             if line.get("OUTCOME"):
                 visit = merged(old, line, now, self._settings)
             elif old is not None:
                 visit = old.having(SCOPES=merged_scopes(old.get("SCOPES"), line.get("SCOPES")))
             else:
                 continue
-            held[page] = visit
-            key = (self._site(name), h)
-            self._account(key, old, visit)
-            rows[key] = (int(epoch_of(visit.get("DUE"))), int(bool(visit.get("RECORD"))), jcf.dump_text(visit))
-        self._db.executemany(
-            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?)", sorted((*key, *row) for key, row in rows.items())
-        )
+            held[key] = visit
+            self._account((self._site(key.site), key.h), old, visit)
+            made[key] = _kept(visit)
+        self._known.write(made)
         self._write_digests()
-
-    def _held_visits(self, lines: list[Job], names: list[str], hashes: list[int]) -> dict[tuple[str, str], Job]:
-        """The visits of these lines' URLs, by kind and URL."""
-        keys = [(site, hashes[n], n) for n, name in enumerate(names) if (site := self._sites.get(name))]
-        found = {}
-        for n, text in self._join(keys):
-            kind, url = lines[n].kind, lines[n].url
-            if _is_of(text, url, kind):
-                found[kind, url] = jcf.parse_text(text)
-        return found
 
     def due(self, before: float, count: int, site: str = "", outcome: str = "", since: float = 0.0) -> list[Job]:
         """Visits that are due before an epoch time, the most overdue first; or those of a site with an outcome.
@@ -210,25 +173,19 @@ class Visits:
         Of both only those that are due at `since` or later, so that a long answer can be had in parts.
         """
         if site:
-            rows = self._db.execute(
-                "SELECT line FROM visit WHERE site = (SELECT id FROM site WHERE name = ?) AND due >= ? ORDER BY due",
-                (site, int(since)),
-            )
-            found = (jcf.parse_text(line) for (line,) in rows)
-            return list(islice((visit for visit in found if visit.get("OUTCOME") == outcome), count))
-        rows = self._db.execute(
-            "SELECT line FROM visit WHERE due >= ? AND due < ? ORDER BY due LIMIT ?", (int(since), int(before), count)
-        )
-        return [jcf.parse_text(line) for (line,) in rows]
+            found = (jcf.parse_text(line) for line in self._known.of_site(site, since))
+            wanted = (visit for visit in found if visit.get("OUTCOME") == outcome and site_of(visit.url) == site)
+            return list(islice(wanted, count))
+        return [jcf.parse_text(line) for line in self._known.due(before, since, count)]
 
     def same(self, url: str, digest: str) -> str:
         """Another URL whose page has this text digest, or ""."""
-        row = self._db.execute(
-            "SELECT v.line FROM digest d JOIN visit v ON v.site = d.site AND v.h = d.h WHERE d.digest = ? AND NOT"
-            " (d.site = ? AND d.h = ?) LIMIT 1",
+        rows = self._db.execute(
+            "SELECT name, h FROM digest JOIN site ON id = site WHERE digest = ? AND NOT (site = ? AND h = ?)",
             (_digest(digest), self._site(site_of(url), create=False), url_key(url)),
-        ).fetchone()
-        return jcf.parse_text(row[0]).url if row else ""
+        )
+        others = (self._known.line_of(site, h) for site, h in rows)
+        return next((jcf.parse_text(line).url for line in others if line), "")
 
     def holds(self, url: str, now: float) -> bool:
         """Count this page as turned bad today; say whether that is too many of its site to remove any."""
@@ -260,7 +217,7 @@ class Visits:
             return
         site, h = self._site(site_of(url)), url_key(url, kind)
         self._begin()
-        self._db.execute("DELETE FROM visit WHERE site = ? AND h = ?", (site, h))
+        self._known.remove(_key(url, kind))
         self._release(site, h)
         self._changes["urls"] -= 1
         self._swap_digest(site, h, visit.get("DIGEST"), "")
@@ -269,10 +226,8 @@ class Visits:
             self._count_record(site, -1)
 
     def _get(self, url: str, kind: str = "page") -> Job | None:
-        site, h = self._site(site_of(url), create=False), url_key(url, kind)
-        row = self._db.execute("SELECT line FROM visit WHERE site = ? AND h = ?", (site, h)).fetchone()
-        visit = jcf.parse_text(row[0]) if row else None
-        return visit if visit is not None and (visit.url, visit.kind) == (url, kind) else None
+        found = self._known.find([_key(url, kind)])
+        return jcf.parse_text(found[0][1]) if found else None
 
     def _account(self, key: tuple[int, int], old: Job | None, visit: Job) -> None:
         """Keep what hangs on a visit: digests, counts, removals held."""
@@ -292,20 +247,9 @@ class Visits:
         """
         wait = max(epoch_of(visit.get("DUE")) - epoch_of(visit.get("LAST")), 0.0)
         visit = visit.having(LAST=None, DUE=utc_text(now + wait))
-        self._rewrite(visit)
-        return visit
-
-    def _rewrite(self, visit: Job) -> None:
         self._begin()
-        self._db.execute(
-            "UPDATE visit SET line = ?, due = ? WHERE site = ? AND h = ?",
-            (
-                jcf.dump_text(visit),
-                int(epoch_of(visit.get("DUE"))),
-                self._site(site_of(visit.url)),
-                url_key(visit.url, visit.kind),
-            ),
-        )
+        self._known.write({_key(visit.url, visit.kind): _kept(visit)})
+        return visit
 
     def _swap_digest(self, site: int, h: int, old: str, new: str) -> None:
         if old == new:
@@ -360,6 +304,10 @@ class Visits:
     def _begin(self) -> None:
         if not self._db.in_transaction:
             self._db.execute("BEGIN")
+
+
+def _kept(visit: Job) -> Visit:
+    return Visit(int(epoch_of(visit.get("DUE"))), int(bool(visit.get("RECORD"))), jcf.dump_text(visit))
 
 
 def _digest(text: str) -> bytes:

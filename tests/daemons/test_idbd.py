@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from daemons import idbd as idbd_module
 from daemons.idbd import Idbd
 from formats import jcf
 from formats.jcf import Job
+from tests.combine.schedule.test_known import URLS, home_of_version_1
 from tests.daemons.desks import LISTED, Daemon, broken, run
 
 URL = "http://a.example/"
@@ -68,6 +70,26 @@ def test_what_is_remembered_is_found_after_a_start(tmp_path: Path) -> None:
 
     serving(tmp_path, first)
     serving(tmp_path, second)
+
+
+def test_visits_of_an_earlier_version_come_over_while_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idbd_module, "MOVED", 1)
+    path = home_of_version_1(create(tmp_path / "h").idb / "visits.sqlite")
+    counts: list[int] = []
+
+    async def work(idbd: Daemon) -> None:
+        while not counts or has_visits_of_version_1(path):
+            found = await idbd.call("LOOKUP", *(jcf.job(URL=url) for url in URLS))
+            assert URLS == [line.url for line in found]
+            counts.append(len(found))
+
+    serving(tmp_path, work)
+    assert len(counts) > 1
+
+
+def has_visits_of_version_1(path: Path) -> bool:
+    with closing(sqlite3.connect(path)) as database:
+        return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'visit'").fetchall())
 
 
 def test_a_site_counts_its_requests(tmp_path: Path) -> None:

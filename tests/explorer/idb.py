@@ -9,7 +9,7 @@ from formats import jcf
 from tests.combine.schedule.world import World, always, at_once
 from tests.explorer.tables import NOW, SETTINGS, Answer, Rows, Tables
 
-_IDB = ("site", "visit", "digest", "turned", "held", "count")
+_IDB = ("site", "known", "twin", "digest", "turned", "held", "count")
 
 _EVENTS = re.compile(r' EVENTS="[^"]*"')
 

@@ -75,7 +75,7 @@ def broken(home: Path, added: set[str], stored: set[str], published: set[str], r
     """
     try:
         rows = dict(_rows(home / "cabin/queue.sqlite", "SELECT line, state, batch, fetch FROM job"))
-        kept = dict(_rows(home / "idb/visits.sqlite", "SELECT line, due, record FROM visit"))
+        kept = dict(_rows(home / "idb/visits.sqlite", "SELECT line, due, record FROM known"))
         visits = {url: bool(record) for url, (_, record) in kept.items()}
     except sqlite3.Error as error:
         return [f"a database cannot be read: {error}"] if added or stored else []

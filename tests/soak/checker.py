@@ -76,7 +76,7 @@ def _queue(home: Path) -> Iterator[str]:
 def _visits(home: Path, asked: set[str]) -> Iterator[str]:
     """Every page asked for has a visit, and idbd's counts are those of its rows."""
     visits = home / "idb" / "visits.sqlite"
-    rows = _rows(visits, "SELECT record, line FROM visit")
+    rows = _rows(visits, "SELECT record, line FROM known")
     paths = {"/" + jcf.parse_text(line).url.split("/", 3)[3] for _, line in rows}
     yield from (f"{path} was asked for and has no visit" for path in sorted(asked - paths))
     counted = dict(_rows(visits, "SELECT name, n FROM count"))

@@ -94,10 +94,14 @@ def test_its_queue_goes_on(old: Home) -> None:
 
 def test_its_visits_are_known(old: Home) -> None:
     with closing(Visits(old.idb / "visits.sqlite", Settings())) as visits:
-        found = {visit.url.removeprefix(WEB): visit for visit in visits.due(4e9, 100)}
-        assert VISITED == {url: visit.get("OUTCOME") for url, visit in found.items()}
-        assert '"v1"' == found["/a"].get("ETAG")
-        assert {"urls": 6, "records": 3, "held": 0, "sites": 1} == visits.counts()
+        for is_moving in (True, False):
+            assert is_moving == visits.is_moving
+            found = {visit.url.removeprefix(WEB): visit for visit in visits.due(4e9, 100)}
+            assert VISITED == {url: visit.get("OUTCOME") for url, visit in found.items()}
+            assert '"v1"' == found["/a"].get("ETAG")
+            assert {"urls": 6, "records": 3, "held": 0, "sites": 1} == visits.counts()
+            while visits.is_moving:
+                visits.move(4)
 
 
 def test_its_batches_can_be_parsed_and_its_robots_txt_holds(old: Home) -> None:
@@ -150,7 +154,7 @@ def test_a_newer_home_is_neither_completed_nor_started(old: Home, capfd: pytest.
 
 def test_a_format_is_raised_with_a_home_beside_it() -> None:
     """Whoever changes the format keeps a home of the version before, and says here what is in it."""
-    assert ("combine-home 1", 1) == (FORMAT, VERSION)
+    assert ("combine-home 1", 2) == (FORMAT, VERSION)
 
 
 DATABASES: dict[str, Callable[[Path], object]] = {
@@ -169,8 +173,8 @@ def change(path: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("PRAGMA user_version=2", "has tables of version 2, and this program knows 1: use the program that wrote it"),
-        ('ALTER TABLE "site" ADD COLUMN later', "has a table site that is none of version 1: use the program"),
+        ("PRAGMA user_version=3", "has tables of version 3, and this program knows 2: use the program that wrote it"),
+        ('ALTER TABLE "site" ADD COLUMN later', "has a table site that is none of version 2: use the program"),
     ],
 )
 def test_a_database_of_another_version_is_refused_and_left_alone(
@@ -189,7 +193,7 @@ def test_a_database_of_before_its_version_was_kept_gets_it(old: Home) -> None:
     change(path, "PRAGMA user_version=0")
     Rows(path).db.close()
     with closing(sqlite3.connect(path)) as database:
-        assert (1,) == database.execute("PRAGMA user_version").fetchone()
+        assert (VERSION,) == database.execute("PRAGMA user_version").fetchone()
         assert (7,) == database.execute("SELECT count(*) FROM job").fetchone()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from combine.config import Settings
 from combine.errors import ConfigError
+from combine.schedule import known
 from combine.schedule.clock import epoch_of, utc_text
 from combine.schedule.intake import is_due
 from combine.schedule.offered import question
@@ -23,11 +24,18 @@ URL = "http://a.example/"
 DIGEST = "d41d8cd98f00b204e9800998ecf8427e"
 
 
-@pytest.fixture
-def visits() -> Iterator[Visits]:
+@pytest.fixture(params=[known.URL_BITS, 8], ids=["numbers", "twins"])
+def visits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visits]:
+    """Also where a site has 256 numbers in all, so that many of its URLs share one."""
+    few_numbers(monkeypatch, request.param)
     opened = Visits(Path(":memory:"), SETTINGS)
     yield opened
     opened.close()
+
+
+def few_numbers(monkeypatch: pytest.MonkeyPatch, bits: int) -> None:
+    monkeypatch.setattr(known, "URL_BITS", bits)
+    monkeypatch.setattr(known, "_URL", (1 << bits) - 1)
 
 
 def news(url: str = URL, outcome: str = "ok", at: float = NOON, **params: str | int | None) -> Job:
