@@ -63,7 +63,7 @@ class Report:
     code: int
     sentence: str
     seconds: float
-    records: int
+    records: int | None  # None while nobody has counted them
     counts: dict[str, int] = field(default_factory=dict)
     left: int = 0
     waits: list[str] = field(default_factory=list)
@@ -182,10 +182,12 @@ def harvest(home: Home, made: Plan, bounds: Bounds, session: Session) -> Report:
             report = _attended(home, made, bounds, session, started)
         except KeyboardInterrupt:
             session.say("\ncombine: stopping; the same command goes on from here")
-            report = Report(str(home.path), EXIT_INTERRUPTED, "interrupted; the same command goes on from here", 0.0, 0)
+            sentence = "interrupted; the same command goes on from here"
+            report = Report(str(home.path), EXIT_INTERRUPTED, sentence, 0.0, None)
         started.stop()
     report.seconds = round(time.monotonic() - began, 1)
-    report.records = count_records(home)
+    if report.records is None:
+        report.records = count_records(home)
     return report
 
 
@@ -223,7 +225,10 @@ def _attended(home: Home, made: Plan, bounds: Bounds, session: Session, started:
         if end.code == EXIT_DONE:
             _await_empty(Spool(home))
         seen = verdict.judge_seeds(client, home, made.seeds, wish, loaded.refused) if stat else verdict.Verdict()
+        # idbd has heard of every page when none is under way.
+        records = peers.known_records(home) if stat and not stat.under_way else None
     report = _report(home, end, tally, stat, seen)
+    report.records = records
     report.said = frozenset(refused)
     return report
 
@@ -262,7 +267,7 @@ def _report(home: Home, end: End, tally: Tally, stat: Stat | None, seen: verdict
     if code == EXIT_DONE and seen.missing:
         code = EXIT_FINDING
     report = Report(
-        str(home.path), code, end.sentence, 0.0, 0, missing=list(seen.missing), elsewhere=list(seen.elsewhere)
+        str(home.path), code, end.sentence, 0.0, None, missing=list(seen.missing), elsewhere=list(seen.elsewhere)
     )
     if stat is not None:
         report.left = stat.queued + stat.under_way
@@ -296,7 +301,7 @@ def _say_report(session: Session, report: Report) -> None:
     counts = ", ".join(f"{count:,} {_WORDS.get(name, name)}" for name, count in report.counts.items())
     done = "done" if report.code == EXIT_DONE and not report.left else "ended"
     session.say(
-        f"combine: {done} after {span(report.seconds)}: {counted(report.records, 'record')} in {report.home}/hdb"
+        f"combine: {done} after {span(report.seconds)}: {counted(report.records or 0, 'record')} in {report.home}/hdb"
         + (f"; this run: {counts}" if counts else "")
     )
 

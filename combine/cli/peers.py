@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from combine.errors import RetryLater
+from combine.errors import CombineError, RetryLater
 from combine.ipc.client import Client as Client
 from combine.ipc.client import Reply as Reply
 from combine.keep.home import Home
@@ -81,6 +81,15 @@ def scheduler(home: Home) -> Client:
 def idbd(home: Home) -> Client:
     """A client of idbd."""
     return Client(home.socket("idbd"), "idbd")
+
+
+def known_records(home: Home) -> int | None:
+    """The records that idbd counts, None where it does not answer. To count a million on the disk takes 12 s."""
+    try:
+        with Client(home.socket("idbd"), "idbd", timeout_s=5.0) as client:
+            return client.call("STAT")[0].number("RECORDS")
+    except (CombineError, IndexError):
+        return None
 
 
 def read_stat(lines: Iterable[Job]) -> Stat:

@@ -62,7 +62,7 @@ def snapshot(home: Home) -> dict[str, Any]:
 
 def count_records(home: Home) -> int:
     """The records in the store. Disk is the truth, so they are counted there."""
-    return sum(1 for _ in WirStore(home).walk())
+    return sum(1 for _ in WirStore(home).places())
 
 
 @command("status", json=True)

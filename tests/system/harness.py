@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -99,6 +100,10 @@ class Harness:
         assert code is None or code == done.returncode, (
             f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         )
+        if told := re.search(r"combine: done .*: ([\d,]+) records? in ", done.stderr):
+            # What idbd counts is what lies on the disk.
+            stored = sum(path.is_file() for path in (self.home / "hdb").rglob("*"))
+            assert stored == int(told[1].replace(",", "")), done.stderr
         return done
 
     @contextmanager

@@ -73,6 +73,18 @@ def test_the_report_as_json(combine: Run, ready: Desk, put: Put, home: Home) -> 
     assert (0, 1, str(home.path), 0) == (report["code"], report["records"], report["home"], report["left"])
 
 
+@pytest.mark.parametrize(
+    ("state", "records"), [({}, 938_000), ({"FETCHED": 1, "NEXT": 900}, 1)], ids=["all are told", "one is under way"]
+)
+def test_records_are_counted_by_idbd_once_it_has_heard_of_all(
+    combine: Run, ready: Desk, put: Put, state: dict[str, int], records: int
+) -> None:
+    put(A)
+    ready.scheduler["STAT"] = [ok(stat(**state))]
+    ready.idbd["STAT"] = [ok(job(NAME="idbd", RECORDS=938_000))]
+    assert records == json.loads(combine("harvest", A, *LOCAL, "--json", "-q").stdout)["records"]
+
+
 def test_outcomes_are_counted_from_the_start_of_the_run(combine: Run, ready: Desk, put: Put) -> None:
     put(A)
     ready.scheduler["STAT"] = [ok(stat(OK=10, GONE=1)), ok(stat(OK=15, GONE=1, DENIED=2))]
