@@ -13,11 +13,12 @@ import daemon
 from combine.errors import ConfigError
 
 
-def detach(output: Path, keep: Iterable[int] = ()) -> None:
+def detach(output: Path, keep: Iterable[int] = (), *, as_orphan: bool = True) -> None:
     """Go on in a session of its own, with stdout and stderr appended to `output`.
 
-    The calling process ends with exit code 0. All descriptors but those in `keep` are closed. Raises ConfigError, still
-    in the caller's session, where `output` cannot be opened.
+    The calling process ends with exit code 0; without `as_orphan` it is the one that goes on, and stays its parent's
+    child. All descriptors but those in `keep` are closed. Raises ConfigError, still in the caller's session, where
+    `output` cannot be opened.
     """
     mask = os.umask(0o022)
     os.umask(mask)
@@ -28,7 +29,7 @@ def detach(output: Path, keep: Iterable[int] = ()) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     context = daemon.DaemonContext(
-        detach_process=True,
+        detach_process=as_orphan,
         files_preserve=list(keep),
         stdout=log,
         stderr=log,
@@ -36,6 +37,8 @@ def detach(output: Path, keep: Iterable[int] = ()) -> None:
         working_directory="/",
         signal_map={},
     )
+    if not as_orphan:
+        os.setsid()
     context.open()
 
 

@@ -66,6 +66,9 @@ log = logging.getLogger("keepalive")
 #: Seconds from the SIGKILL of the workers to that of the daemons they call: time for a last answer.
 LAST_S = 1.0
 
+#: What a fork of its owner says on `ready_fd` when it is in a session of its own; all that follows stands in its log.
+DETACHED = b"detached\n"
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -78,6 +81,7 @@ class Options:
     owner: str = ""
     ready_fd: int = -1
     foreground: bool = False
+    is_fork: bool = False  # of its owner, with which it ends: it need be no orphan
 
 
 class Keepalive:
@@ -259,8 +263,10 @@ def run(options: Options) -> int:
     with lock(home, options.unit) as held:
         if not options.foreground:
             keep = [held.fileno()] + ([options.ready_fd] if options.ready_fd >= 0 else [])
-            detach(home.log / f"{options.unit}.out", keep)
+            detach(home.log / f"{options.unit}.out", keep, as_orphan=not options.is_fork)
             held.write(os.getpid())
+            if options.is_fork:
+                os.write(options.ready_fd, DETACHED)
         setproctitle.setproctitle(f"combine: keepalive {options.unit} --home {home.path}")
         configure_logging(f"keepalive-{options.unit}", home.path)
         return Keepalive(home, options, settings, held).run()

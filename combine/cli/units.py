@@ -58,7 +58,7 @@ class Beginning(NamedTuple):
     home: Path
     unit: str
     code: int = EXIT_DONE
-    detaches: Callable[[], int] = int
+    detaches: Callable[[IO[bytes]], int] | None = None
     answer: IO[bytes] | None = None
 
 
@@ -112,28 +112,39 @@ def preload(unit: str) -> None:
 
 def await_unit(beginning: Beginning, wait_s: float) -> int:
     """Wait until a unit that was begun is ready, or waits for another; 0 or an exit code, as `start_unit`."""
-    if beginning.answer is None:
+    if beginning.detaches is None or beginning.answer is None:
         return beginning.code
     with beginning.answer as answer:
-        code = beginning.detaches()
+        code = beginning.detaches(answer)
         return code or _await_ready(beginning.home, beginning.unit, answer.fileno(), wait_s)
 
 
-def _run(home: Path, unit: str, workers: int, overrides: tuple[str, ...], owner: int, said: int) -> Callable[[], int]:
+def _run(
+    home: Path, unit: str, workers: int, overrides: tuple[str, ...], owner: int, said: int
+) -> Callable[[IO[bytes]], int]:
     """Run keepalive as a program; what is returned waits until it has detached, and gives its exit code."""
     command = [*_command(home, unit, workers, overrides, owner), "--ready-fd", str(said)]
-    return subprocess.Popen(command, pass_fds=[said], env=_environment(), stdin=subprocess.DEVNULL).wait
+    process = subprocess.Popen(command, pass_fds=[said], env=_environment(), stdin=subprocess.DEVNULL)
+    return lambda _: process.wait()
 
 
-def _fork(home: Path, unit: str, workers: int, overrides: tuple[str, ...], owner: int, said: int) -> Callable[[], int]:
-    """Do in a fork what `_run` does."""
+def _fork(
+    home: Path, unit: str, workers: int, overrides: tuple[str, ...], owner: int, said: int
+) -> Callable[[IO[bytes]], int]:
+    """Do in a fork what `_run` does; it stays our child, and says itself that it has detached."""
     from combine import spawn
 
     with loading():
         keepalive, *_ = [importlib.import_module(name) for name in _SHARED_MODULES]
-    options = keepalive.Options(home.absolute(), unit, workers, overrides, _named(owner), said)
+    options = keepalive.Options(home.absolute(), unit, workers, overrides, _named(owner), said, is_fork=True)
     pid = spawn.go_on(lambda: keepalive.begin(options))
-    return lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def detaches(answer: IO[bytes]) -> int:
+        if answer.read(len(keepalive.DETACHED)) == keepalive.DETACHED:
+            return EXIT_DONE
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) or EXIT_FINDING
+
+    return detaches
 
 
 def stop_unit(home: Path, unit: str) -> bool:
@@ -156,6 +167,8 @@ def stop_units(home: Path, units: Iterable[str] = UNITS) -> list[str]:
             # Its children die with it.
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             _await_end(pidfd, 1.0)
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)  # where it was a fork of ours
         os.close(pidfd)
     return [unit for unit, _ in stopping]
 

@@ -77,6 +77,34 @@ def test_a_background_start_returns_when_the_unit_is_ready(home: Home) -> None:
     assert f"nothing runs on {home.path}\n" == call(home, "stop_all").stderr
 
 
+FORKS = """
+import os, sys
+from pathlib import Path
+from combine.cli import units
+home = Path(sys.argv[1])
+print(units.await_unit(units.begin_unit(home, "cabin", owner=os.getpid(), forks=True), 10.0))
+for pid in units.running(home).values():
+    print(pid == os.getsid(pid), str(os.getpid()) == Path(f"/proc/{pid}/stat").read_text().split(") ")[1].split()[1])
+    print(units.stop_units(home), Path(f"/proc/{pid}").exists())
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "printed", "said"),
+    [("", "0\nTrue True\n['cabin'] False\n", ""), ("nonsense", "78\n", "keepalive: {home}/combine.toml is not TOML")],
+    ids=["it works", "it cannot begin"],
+)
+def test_a_forked_unit_is_a_child_in_a_session_of_its_own_until_it_is_stopped(
+    home: Home, settings: str, printed: str, said: str
+) -> None:
+    home.config_file.write_text(home.config_file.read_text() + settings)
+    command = [sys.executable, "-P", "-c", FORKS, str(home.path)]
+    done = subprocess.run(
+        command, env=environment(home), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (printed, True) == (done.stdout, done.stderr.startswith(said.format(home=home.path))), done.stderr
+
+
 def test_the_agent_is_asked_for(home: Home) -> None:
     done = call(home, "start_harvester")
     assert "[agent] url and email not set" in done.stderr
