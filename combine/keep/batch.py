@@ -3,9 +3,9 @@
 A batch is named by its age and its maker: nanoseconds of CLOCK_BOOTTIME, the boot, the slot, the pid. Names of one
 boot sort by age; a batch of another boot is older than all of this one.
 
-Nothing half-written is ever published: a record that could not be written whole is cut off again, and a batch is cut
-to its last whole record before its fsync. The writer stays usable after every OSError, so a full disk costs time and
-no harvest.
+Records are written in portions: a page by itself costs the kernel twice as much. Nothing half-written is ever
+published: what could not be written whole is cut off again, and a batch is cut to its last whole record before its
+fsync. The writer stays usable after every OSError, so a full disk costs time and no harvest.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import os
 import re
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from combine.config import Settings
 from combine.crashpoints import reached
 from combine.keep.home import Home
-from combine.keep.places import remove, sync_directory, write_all
+from combine.keep.places import remove, sync_directory, write_all, write_pieces
 from formats import hrf
 from formats.hrf import Harvest
 
@@ -30,6 +30,9 @@ SUFFIX = ".hrf"
 
 _NAME = re.compile(r"[0-9]{19}-[0-9a-f]{8}-[a-z]+-[0-9]{1,6}-[0-9]{1,10}")
 _COPY_BYTES = 1 << 20
+
+#: Bytes of a portion, and its pieces at most: one call takes 1,024.
+PORTION_BYTES, PORTION_PIECES = 256 * 1024, 1000
 
 
 @lru_cache(maxsize=1)
@@ -53,17 +56,84 @@ def age_key(name: str) -> tuple[bool, str]:
     return name[20:28] == this_boot(), name
 
 
+class _Draft:
+    """The file of a batch while it is written, and what is yet to be written to it.
+
+    Invariant: the file's first `written` bytes, and the pieces behind them, are whole records of `size` bytes together.
+    What may lie behind them in the file is never published.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.size = 0
+        self.written = 0
+        self.pieces: list[bytes] = []
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+
+    def add(self, *record: bytes) -> None:
+        """Take a record in pieces, and write the portion if it is full; raises OSError, and the record is not taken."""
+        length = sum(map(len, record))
+        self.pieces += record
+        if self.size + length - self.written >= PORTION_BYTES or len(self.pieces) >= PORTION_PIECES:
+            try:
+                self.flush()
+            except OSError:
+                del self.pieces[-len(record) :]
+                raise
+        self.size += length
+
+    def flush(self) -> None:
+        """Write what is yet to be written; raises OSError, and all of it is still to be written."""
+        if self.pieces:
+            self.written = write_pieces(self.descriptor, self.pieces, self.written)
+            self.pieces.clear()
+
+    def add_file(self, head: Callable[[int], bytes], path: Path) -> None:
+        """Take a record whose body is a file, and whose head is made of its length. Raises OSError as `add`."""
+        self.flush()
+        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            length = os.fstat(source).st_size
+            end = write_all(self.descriptor, head(length), self.written)
+            _copy(source, self.descriptor, length, end)
+            self.size = self.written = write_all(self.descriptor, b"\n", end + length)
+        finally:
+            os.close(source)
+
+    def cut(self) -> None:
+        """Cut off what lies behind the written records."""
+        os.ftruncate(self.descriptor, self.written)
+
+    def write_again(self) -> None:
+        """Write all of it to a new file, which takes the place of this one. Raises OSError."""
+        path = f"{self.path}-again"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            _copy_by_hand(self.descriptor, descriptor, self.size, 0)
+            os.rename(path, self.path)
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(self.descriptor)
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
 class Sealed:
     """A batch that takes no more records and waits for `publish`, which may run in a thread and may be repeated."""
 
-    def __init__(self, home: Home, slot: str, descriptor: int, path: str, size: int, records: int) -> None:
+    def __init__(self, home: Home, slot: str, draft: _Draft, records: int) -> None:
         self.records = records
-        self.size = size
+        self.size = draft.size
         self.name = ""
         self._home = home
         self._slot = slot
-        self._descriptor = descriptor
-        self._path = path
+        self._draft = draft
         self._is_suspect = False
         self._is_renamed = False
 
@@ -73,11 +143,12 @@ class Sealed:
         Raises OSError: call it again later.
         """
         if not self._is_renamed:
+            self._draft.flush()
             reached("batch.written")
             self._make_durable()
             reached("batch.synced")
             self.name = self.name or f"{boottime_ns():019d}-{this_boot()}-{self._slot}-{os.getpid()}"
-            os.rename(self._path, self._home.spool_new / (self.name + SUFFIX))
+            os.rename(self._draft.path, self._home.spool_new / (self.name + SUFFIX))
             self._is_renamed = True
             reached("batch.renamed")
         sync_directory(self._home.spool_new)
@@ -86,50 +157,31 @@ class Sealed:
 
     def discard(self) -> None:
         """Close the file; what was not published is left to the slot's next holder."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._draft.close()
 
     def _make_durable(self) -> None:
         if self._is_suspect:
-            self._write_again()
-        os.ftruncate(self._descriptor, self.size)
+            self._draft.write_again()
+            self._is_suspect = False
+        self._draft.cut()
         try:
-            os.fsync(self._descriptor)
+            os.fsync(self._draft.descriptor)
         except OSError:
             # After a failed fsync the kernel calls the lost pages clean, and a second one would lie: write them anew.
             self._is_suspect = True
             raise
 
-    def _write_again(self) -> None:
-        path = f"{self._path}-again"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        try:
-            _copy_by_hand(self._descriptor, descriptor, self.size, 0)
-            os.rename(path, self._path)
-        except OSError:
-            os.close(descriptor)
-            raise
-        os.close(self._descriptor)
-        self._descriptor = descriptor
-        self._is_suspect = False
-
 
 class BatchWriter:
-    """The open batch of one harvester, whose slot (`harvester-3`) it holds.
-
-    Invariant: the file's first `size` bytes are whole records; what may lie behind them is never published.
-    """
+    """The open batch of one harvester, whose slot (`harvester-3`) it holds."""
 
     def __init__(self, home: Home, slot: str, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self.records = 0
-        self.size = 0
         self._home = home
         self._slot = slot
         self._limits = settings.harvest
         self._clock = clock
-        self._descriptor = -1
-        self._path = ""
+        self._draft: _Draft | None = None
         self._first_at = 0.0
         self._files = 0
         self._waiting: Sealed | None = None
@@ -146,22 +198,27 @@ class BatchWriter:
 
         Raises OSError, and then the batch is as before.
         """
-        if self._descriptor < 0:
-            self._open()
+        if self._draft is None:
+            self._files += 1
+            self._draft = _Draft(str(self._home.spool_tmp / f"{self._slot}-{self._files}{SUFFIX}"))
         try:
             if body_path is None:
-                end = write_all(self._descriptor, hrf.dump(harvest), self.size)
+                self._draft.add(hrf.head(harvest, len(harvest.body)), harvest.body, b"\n")
             else:
-                end = self._put_spilled(harvest, body_path)
+                self._draft.add_file(partial(hrf.head, harvest), body_path)
         except OSError:
-            # What was written of it lies behind `size`; cutting it off now gives its blocks back to a full disk.
+            # Cutting off what was written of it gives its blocks back to a full disk.
             with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, self.size)
+                self._draft.cut()
             raise
         if self.records == 0:
             self._first_at = self._clock()
-        self.size = end
         self.records += 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the open batch."""
+        return self._draft.size if self._draft is not None else 0
 
     @property
     def is_full(self) -> bool:
@@ -180,10 +237,10 @@ class BatchWriter:
 
     def seal(self) -> Sealed | None:
         """Take the open batch away, so that the next `put` starts another; None where it has no record."""
-        if self.records == 0:
+        if self.records == 0 or self._draft is None:
             return None
-        sealed = Sealed(self._home, self._slot, self._descriptor, self._path, self.size, self.records)
-        self._descriptor, self._path, self.size, self.records = -1, "", 0, 0
+        sealed = Sealed(self._home, self._slot, self._draft, self.records)
+        self._draft, self.records = None, 0
         return sealed
 
     def publish(self) -> str:
@@ -198,21 +255,6 @@ class BatchWriter:
         name = self._waiting.publish()
         self._waiting = None
         return name
-
-    def _open(self) -> None:
-        self._files += 1
-        self._path = str(self._home.spool_tmp / f"{self._slot}-{self._files}{SUFFIX}")
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-
-    def _put_spilled(self, harvest: Harvest, body_path: Path) -> int:
-        source = os.open(body_path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            length = os.fstat(source).st_size
-            end = write_all(self._descriptor, hrf.head(harvest, length), self.size)
-            _copy(source, self._descriptor, length, end)
-            return write_all(self._descriptor, b"\n", end + length)
-        finally:
-            os.close(source)
 
 
 def _copy(source: int, target: int, length: int, offset: int) -> None:

@@ -1,6 +1,6 @@
 """Places: what kind of file system a path is on, how much lies in a directory, and why one cannot be used.
 
-Also the two calls that are not done by calling them once: a write, and the sync of a directory.
+Also the calls that are not done by calling them once: writes, and the sync of a directory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import os
 import pwd
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from combine.errors import CombineError, ConfigError, RetryLater, passes
@@ -85,6 +85,14 @@ def write_all(descriptor: int, data: bytes, offset: int) -> int:
         left = left[written:]
         offset += written
     return offset
+
+
+def write_pieces(descriptor: int, pieces: Sequence[bytes], offset: int) -> int:
+    """Write pieces one after another, at most IOV_MAX (1,024) of them; answer where they end. Raises OSError."""
+    written, length = os.pwritev(descriptor, pieces, offset), sum(map(len, pieces))
+    if written < length:
+        write_all(descriptor, b"".join(pieces)[written:], offset + written)
+    return offset + length
 
 
 def sync_directory(path: Path) -> None:

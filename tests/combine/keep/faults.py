@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-CALLS = ("open", "write", "pwrite", "copy_file_range", "ftruncate", "fsync", "rename", "mkdir")
+CALLS = ("open", "write", "pwrite", "pwritev", "copy_file_range", "ftruncate", "fsync", "rename", "mkdir")
 
 
 class FaultyDisk:
@@ -35,9 +35,13 @@ class FaultyDisk:
                 if name in ("write", "pwrite") and len(args[1]) > 1:
                     # What fits is written before the disk is full.
                     real(args[0], bytes(args[1])[: len(args[1]) // 2], *args[2:])
+                if name == "pwritev":
+                    os.pwrite(args[0], b"".join(args[1])[: sum(map(len, args[1])) // 2], args[2])
                 raise OSError(self.code, os.strerror(self.code))
             if self.short and name in ("write", "pwrite"):
                 return real(args[0], bytes(args[1])[: max(1, len(args[1]) // 3)], *args[2:])
+            if self.short and name == "pwritev":
+                return os.pwrite(args[0], b"".join(args[1]), args[2])
             if self.short and name == "copy_file_range":
                 return real(args[0], args[1], max(1, args[2] // 3), *args[3:])
             return real(*args, **kwargs)

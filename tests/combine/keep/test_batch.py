@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from combine.config import Settings
-from combine.keep.batch import BatchWriter, age_key, is_batch_name, this_boot
+from combine.keep.batch import PORTION_BYTES, BatchWriter, age_key, is_batch_name, this_boot
 from combine.keep.home import Home
 from formats import hrf
 from tests.combine.keep.faults import FaultyDisk
@@ -177,11 +177,11 @@ def test_a_batch_thrown_away_is_never_seen(home: Home) -> None:
     assert [] == files(home.spool_new)
 
 
-def _fill(home: Home, writer: BatchWriter, body: Path, retry: bool) -> int:
+def _fill(home: Home, writer: BatchWriter, body: Path, retry: bool, length: int = 500) -> int:
     """Two records, one of them spilled, and publish; with `retry` a step that fails is repeated at once."""
     failed = 0
     steps = (
-        lambda: writer.put(a_harvest("http://a.test/1", body=b"1" * 500)),
+        lambda: writer.put(a_harvest("http://a.test/1", body=b"1" * length)),
         lambda: writer.put(a_harvest("http://a.test/2", body=b""), body),
         lambda: writer.publish(),
     )
@@ -201,8 +201,9 @@ def _fill(home: Home, writer: BatchWriter, body: Path, retry: bool) -> int:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("length", [500, PORTION_BYTES])
 def test_a_fault_at_any_call_costs_time_and_no_record(
-    home: Home, monkeypatch: pytest.MonkeyPatch, code: int, short: bool
+    home: Home, monkeypatch: pytest.MonkeyPatch, code: int, short: bool, length: int
 ) -> None:
     disk = FaultyDisk(monkeypatch)
     disk.short = short
@@ -210,7 +211,7 @@ def test_a_fault_at_any_call_costs_time_and_no_record(
     body = writer.body_path()
     body.write_bytes(b"2" * 2000)
     disk.arm(0, code)
-    assert 0 == _fill(home, writer, body, retry=True)
+    assert 0 == _fill(home, writer, body, True, length)
     calls = disk.count
     assert calls >= (20 if short else 7)
     for call in range(1, calls + 1):
@@ -218,9 +219,30 @@ def test_a_fault_at_any_call_costs_time_and_no_record(
         home.spool_new.mkdir()
         disk.arm(call, code)
         # The calls that give space back after a fault, and are not needed, may fail unheard.
-        assert 1 == _fill(home, writer, body, retry=True), f"call {call}"
-        assert [b"1" * 500, b"2" * 2000] == [harvest.body for harvest in published(home)], f"call {call}"
+        assert 1 == _fill(home, writer, body, True, length), f"call {call}"
+        assert [b"1" * length, b"2" * 2000] == [harvest.body for harvest in published(home)], f"call {call}"
     assert ["harvester-3-1.body"] == files(home.spool_tmp)
+
+
+def test_records_are_written_in_portions_and_a_full_disk_keeps_those_that_were_taken(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FaultyDisk(monkeypatch)
+    writer = BatchWriter(home, "harvester-3", SETTINGS)
+    half = b"1" * (PORTION_BYTES // 2)
+    writer.put(a_harvest("http://a.test/1", body=half))
+    disk.arm(1, errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        writer.put(a_harvest("http://a.test/2", body=half))
+    writer.put(a_harvest("http://a.test/3", body=b"3"))
+    disk.arm(0, 0)
+    writer.put(a_harvest("http://a.test/2", body=half))
+    assert 1 == disk.count
+    for number in range(4, 2004):
+        writer.put(a_harvest(f"http://a.test/{number}", body=b""))
+    writer.publish()
+    names = [harvest.job.url.rpartition("/")[2] for harvest in published(home)]
+    assert ["1", "3", "2", *map(str, range(4, 2004))] == names
 
 
 def test_a_fault_without_a_retry_never_shows_half_a_record(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
