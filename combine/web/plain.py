@@ -24,7 +24,9 @@ _PLAIN = re.compile(
     rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++: (?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*+(?<![\t ]))?)?\r\n)++\r\n"
 )
 _LENGTH = re.compile(rb"\r\ncontent-length: ([0-9]{1,7})\r\n")
-_END = b"\r\n\r\n"
+_END, _CONNECTION = b"\r\n\r\n", b"connection:"
+#: What a plain head may say of its connection, and whether that closes it.
+_SAID = {b" close": True, b" keep-alive": False}
 #: Statuses that have no body, whatever their head says.
 _BODILESS = frozenset({204, 304})
 
@@ -109,25 +111,22 @@ def begin(data: bytes, most_bytes: int, most_fields: int) -> Plain | None:
         return None
     header = data[:end]
     match = _PLAIN.fullmatch(header)
-    if match is None or header.count(b"\r\n") - 2 > most_fields:
+    if match is None or header.count(b"\n") - 2 > most_fields:
         return None
-    code, lower = int(match[1]), header.lower()
+    lower = header.lower()
     length = _LENGTH.search(lower)
-    if length is None or lower.count(b"\r\ncontent-length:") > 1 or b"\r\ntransfer-encoding:" in lower:
+    if length is None or lower.count(b"\ncontent-length:") > 1 or b"\ntransfer-encoding:" in lower:
         return None
-    closes = _closes(lower)
-    if closes is None or code in _BODILESS or int(length[1]) > BODY_BYTES:
+    closes = _closes(lower) if b"\nconnection:" in lower else False
+    code, size = int(match[1]), int(length[1])
+    if closes is None or code in _BODILESS or size > BODY_BYTES:
         return None
-    body = PlainBody(int(length[1]))
+    body = PlainBody(size)
     rest = body.feed(data[end:])
     return Plain(Head(code, "HTTP/1.1", header), body, closes or bool(rest))
 
 
 def _closes(lower: bytes) -> bool | None:
-    """Whether a head says that the connection ends with this answer; None where it says something else of it."""
-    match lower.split(b"\r\nconnection: ", 2)[1:]:
-        case []:
-            return None if b"\r\nconnection:" in lower else False
-        case [said]:
-            return {b"close": True, b"keep-alive": False}.get(said.partition(b"\r\n")[0])
-    return None
+    """Whether the Connection of a head says that it ends with this answer; None where it says anything else."""
+    said = [line[len(_CONNECTION) :] for line in lower.split(b"\r\n") if line.startswith(_CONNECTION)]
+    return _SAID.get(said[0]) if len(said) == 1 else None
