@@ -49,7 +49,12 @@ def main(context):
     except FileNotFoundError:
         does = ""
     stop = []
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if "stubborn" in does else lambda *_: (tell("term"), stop.append(1)))
+    def term(*_):
+        tell("term")
+        with open(context.home / "terms", "a") as terms:
+            print(context.name, file=terms)
+        stop.append(1)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if "stubborn" in does else term)
     channel = Channel(context.channel)
     if "unfit" in does:
         from combine.errors import ConfigError
