@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import resource
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -31,6 +32,7 @@ def run(server: Server, channel: Channel) -> None:
 def run_child(work: Callable[[], Coroutine[Any, Any, None]], channel: Channel, stop: Callable[[], None]) -> None:
     """Run a child's coroutine; `stop` is called when its keepalive is gone."""
     _open_files()
+    keep_loaded()
 
     async def watched() -> None:
         loop = asyncio.get_running_loop()
@@ -45,6 +47,11 @@ def run_child(work: Callable[[], Coroutine[Any, Any, None]], channel: Channel, s
 
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(watched())
+
+
+def keep_loaded() -> None:
+    """What is loaded now stays for the process's life: the collector need not look through it again and again."""
+    gc.freeze()
 
 
 def _open_files() -> None:

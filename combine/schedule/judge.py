@@ -22,6 +22,7 @@ class Judge:
         settings = frontier.settings
         self._limit, self._options = settings.scheduler.url_bytes, settings.urls.options()
         self._has_rules = frontier.has_rules
+        self._seeds = frontier.seeds
 
     def judge(self, url: str, site: str, lead: Lead) -> Candidate | None:
         """An offered job that belongs, or None where it is outside; a line with a scope is put into the seed table.
@@ -29,7 +30,7 @@ class Judge:
         `site` is that of a URL known to be in its normal form, else "". Raises Rejected, BadURL or RecordError for what
         cannot be meant.
         """
-        if site and len(url) <= lead.longest and lead.version == self._frontier.seeds.version:
+        if site and len(url) <= lead.longest and lead.version == self._seeds.version:
             is_inside = lead.given.scope.admits_site(site)  # as of nearly all links, all else is judged with the lead
             return Candidate(url, (site, job_key(lead.kind, url)), lead) if is_inside else None
         if not site or self._options is not None or len(url) > self._limit:

@@ -13,10 +13,10 @@ are brought over by `move`, so many at a time, and until then both tables are as
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -26,8 +26,6 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS known(number INTEGER PRIMARY KEY, due INTEGER, record INTEGER, line TEXT);
 CREATE INDEX IF NOT EXISTS known_due ON known(due);
 CREATE TABLE IF NOT EXISTS twin(number INTEGER, h INTEGER, own INTEGER, PRIMARY KEY(number, h)) WITHOUT ROWID;
-CREATE TEMP TABLE asked(number INTEGER);
-CREATE TEMP TABLE asked_1(name TEXT, h INTEGER, n INTEGER);
 """
 
 #: Bits of a number that the URL makes; those above are the site's.
@@ -36,6 +34,7 @@ _URL = (1 << URL_BITS) - 1
 _SITE = (1 << (63 - URL_BITS)) - 1
 
 _FIRST_64 = struct.Struct(">q8x").unpack
+_md5 = hashlib.md5  # it is called for each link
 _URL_AT = len(f'{jcf.VERSION} URL="')
 
 _WRITE = (
@@ -63,9 +62,8 @@ class Key(NamedTuple):
         return _URL_AT + len(self.url) + len('" OUTCOME="' if self.kind == "page" else '" KIND="')
 
     def is_of(self, line: str) -> bool:
-        """Whether a visit's line is its own: it begins with the URL."""
-        mark = '" OUTCOME="' if self.kind == "page" else '" KIND="'
-        return line.startswith(self.url, _URL_AT) and line.startswith(mark, _URL_AT + len(self.url))
+        """Whether a visit's line is its own."""
+        return _is_of(line, self.url, self.kind)
 
 
 class Visit(NamedTuple):
@@ -79,23 +77,20 @@ class Visit(NamedTuple):
 def url_key(url: str, kind: str = "page") -> int:
     """64 bits of the URL's MD5, as the signed number that SQLite stores; a sitemap's visit is not that of a page."""
     text = url if kind == "page" else f"{kind} {url}"
-    return int(_FIRST_64(hashlib.md5(text.encode(), usedforsecurity=False).digest())[0])
+    key: int
+    (key,) = _FIRST_64(_md5(text.encode(), usedforsecurity=False).digest())
+    return key
+
+
+def _is_of(line: str, url: str, kind: str) -> bool:
+    """Whether a visit's line is that of a URL: it begins with it."""
+    mark = '" OUTCOME="' if kind == "page" else '" KIND="'
+    return line.startswith(url, _URL_AT) and line.startswith(mark, _URL_AT + len(url))
 
 
 def _first(site: str) -> int:
     """The first number that a visit of a site may have."""
     return (crc32(site.encode()) & _SITE) << URL_BITS
-
-
-@contextmanager
-def _within(database: sqlite3.Connection) -> Iterator[None]:
-    """Within a transaction, or each key that is asked for would be one."""
-    is_inside = database.in_transaction
-    if not is_inside:
-        database.execute("BEGIN")
-    yield
-    if not is_inside:
-        database.execute("COMMIT")
 
 
 class Known:
@@ -112,31 +107,33 @@ class Known:
         old = self._db.execute("SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = 'visit'")
         self.is_moving = old.fetchone() is not None
 
-    def find(self, keys: list[Key]) -> list[tuple[int, str]]:
-        """Of these visits those that there are: place among them and line, in their order. Begins, where need be."""
-        if not keys:
-            return []
-        first = {name: _first(name) for name in {key.site for key in keys}}
+    def find(self, keys: Sequence[tuple[str, str, str, int]]) -> list[tuple[int, str]]:
+        """Of these visits, by what a Key says, those that there are: place among them and line, in their order."""
+        first = {site: _first(site) for site in {site for _, site, _, _ in keys}}
         numbers = [first[site] | (h >> (64 - URL_BITS) & _URL) for _, site, _, h in keys]
         if self._twins:
-            numbers = [self._twins.get((number, key.h), number) for number, key in zip(numbers, keys, strict=True)]
-        with _within(self._db):
-            lines = self._join(numbers)
-            found = [
-                (n, line)
-                for n, number in enumerate(numbers)
-                if (line := lines.get(number)) is not None and keys[n].is_of(line)
-            ]
-            if self.is_moving and len(found) < len(keys):
-                found = sorted([*found, *self._find_old(keys, {n for n, _ in found})])
+            numbers = [self._twins.get((number, key[3]), number) for number, key in zip(numbers, keys, strict=True)]
+        lines = self._lines(numbers)
+        found = [
+            (n, line)
+            for n, ((url, _, kind, _), number) in enumerate(zip(keys, numbers, strict=True))
+            if (line := lines.get(number)) and _is_of(line, url, kind)
+        ]
+        if self.is_moving and len(found) < len(keys):
+            others = set(range(len(keys))) - {n for n, _ in found}
+            found = sorted([*found, *self._find_old(keys, others)])
         return found
 
-    def _join(self, numbers: list[int]) -> dict[int, str]:
-        self._db.execute("DELETE FROM asked")
+    def _find_old(self, keys: Sequence[tuple[str, str, str, int]], places: set[int]) -> Iterator[tuple[int, str]]:
+        for n in places:
+            url, site, kind, h = keys[n]
+            if _is_of(line := self._old(site, h), url, kind):
+                yield n, line
+
+    def _lines(self, numbers: list[int]) -> dict[int, str]:
         # In their order, so that what lies together is read together.
-        self._db.executemany("INSERT INTO asked VALUES (?)", zip(sorted(numbers)))
-        statement = "SELECT known.number, line FROM asked CROSS JOIN known ON known.number = asked.number"
-        return dict(self._db.execute(statement).fetchall())
+        statement = "SELECT number, line FROM json_each(?) CROSS JOIN known ON number = value"
+        return dict(self._db.execute(statement, (json.dumps(sorted(numbers)),)).fetchall())
 
     def write(self, visits: dict[Key, Visit]) -> None:
         """Put these visits into the place of those that there are."""
@@ -189,10 +186,8 @@ class Known:
     def line_of(self, site: str, h: int) -> str:
         """The line of the visit that other tables know by a site and 64 bits; "" where there is none."""
         number = self._number(Key("", site, "", h))
-        rows = self._db.execute("SELECT line FROM known WHERE number = ?", (number,)).fetchall()
-        if self.is_moving:
-            rows += self._db.execute(f"SELECT line FROM visit WHERE {_OLD}", (site, h)).fetchall()
-        for (line,) in rows:
+        row = self._db.execute("SELECT line FROM known WHERE number = ?", (number,)).fetchone()
+        for line in filter(None, (row[0] if row else "", self._old(site, h) if self.is_moving else "")):
             visit = jcf.parse_text(line)
             if url_key(visit.url, visit.kind) == h:
                 return str(line)
@@ -223,15 +218,10 @@ class Known:
         self.is_moving = True
         self._db.execute("DELETE FROM visit WHERE (site, h) <= (?, ?)", rows[-1][:2])
 
-    def _find_old(self, keys: list[Key], without: set[int]) -> list[tuple[int, str]]:
-        asked = [(key.site, key.h, n) for n, key in enumerate(keys) if n not in without]
-        self._db.execute("DELETE FROM asked_1")
-        self._db.executemany("INSERT INTO asked_1 VALUES (?, ?, ?)", asked)
-        rows = self._db.execute(
-            "SELECT n, line FROM asked_1 CROSS JOIN site USING (name) CROSS JOIN visit"
-            " ON visit.site = site.id AND visit.h = asked_1.h"
-        ).fetchall()
-        return [(n, line) for n, line in rows if keys[n].is_of(line)]
+    def _old(self, site: str, h: int) -> str:
+        """The line that the table of version 1 has for a visit, "" if none."""
+        row = self._db.execute(f"SELECT line FROM visit WHERE {_OLD}", (site, h)).fetchone()
+        return str(row[0]) if row else ""
 
     def _both(self, statement: str, *values: object) -> list[tuple[int, str]]:
         """What a statement gives of the table, and of that of version 1, in the order of the first column."""

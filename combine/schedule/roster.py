@@ -25,7 +25,7 @@ _FACTS = slice(2, None)
 PART = 2_000
 
 #: Names whose sites' numbers are remembered, or that they have none; above, all are forgotten.
-NAMES = 20_000
+NAMES = 50_000
 
 
 class Roster:

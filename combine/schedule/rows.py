@@ -37,6 +37,7 @@ _READY = "seq, site, fetch, line, kind, prio, depth, seed, since, nrt"
 
 _SITE = itemgetter(0)
 _FIRST_64 = struct.Struct(">q8x").unpack
+_md5 = hashlib.md5  # it is called for each link
 _BEGIN = f'{VERSION} URL="'
 _KNOWN = ' FTIME="'
 
@@ -128,8 +129,9 @@ def _url_of(line: str) -> str:
 
 def job_key(kind: str, url: str, waiting: str = "") -> int:
     """64 bits that tell a job from any other of its site."""
-    digest = hashlib.md5(f"{kind}\0{url}\0{waiting}".encode(), usedforsecurity=False).digest()
-    return int(_FIRST_64(digest)[0])
+    key: int
+    (key,) = _FIRST_64(_md5(f"{kind}\0{url}\0{waiting}".encode(), usedforsecurity=False).digest())
+    return key
 
 
 def _paid(spent: set[str]) -> str:

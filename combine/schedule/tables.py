@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS job(
     scopes TEXT NOT NULL DEFAULT '', result TEXT NOT NULL DEFAULT '');
 CREATE TEMP TABLE asked(site INTEGER, h INTEGER);
 CREATE UNIQUE INDEX IF NOT EXISTS job_key ON job(site, h);
-CREATE INDEX IF NOT EXISTS job_ready ON job(site, prio, depth, seq) WHERE state = 0 AND kind <> 'relink';
+CREATE INDEX IF NOT EXISTS job_ready ON job(site, prio, depth) WHERE state = 0 AND kind <> 'relink';
 CREATE INDEX IF NOT EXISTS job_relink ON job(seq) WHERE state = 0 AND kind = 'relink';
 CREATE INDEX IF NOT EXISTS job_errand ON job(site) WHERE kind = 'robots' AND state = 0;
 CREATE INDEX IF NOT EXISTS job_later ON job(later) WHERE state = 1;

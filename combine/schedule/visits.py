@@ -126,7 +126,7 @@ class Visits:
 
         `now` is the epoch time. A visit in the future counts as now. Raises RecordError for what is no line.
         """
-        keys = [Key(url, name, kind, url_key(url, kind)) for url, name, kind in _asked(list(questions))]
+        keys = [(url, name, kind, url_key(url, kind)) for url, name, kind in _asked(list(questions))]
         lines = [line for _, line in self._known.find(keys)]
         latest = utc_text(now + AHEAD_S)
         if max(_LAST.findall("\n".join(lines)), default="") > latest:
