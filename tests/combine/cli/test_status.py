@@ -45,6 +45,7 @@ def running(desk: Desk, home: Home, monkeypatch: pytest.MonkeyPatch) -> Desk:
         QUEUED=5, LEASED=1, FETCHED=2, DEAD=3, WAITING=1, LEASEDSITES=4, BLOCKED=1, PAGES=120, BYTES=6000, NEXT="1.5"
     )
     desk.scheduler["STAT"] = [ok(first, job(BUDGET="r", LEFT=1, OUT=0), site)]
+    desk.idbd["STAT"] = [ok(job(NAME="idbd", RECORDS=938_000))]
     desk.start_unit(home.path, "cabin")
     desk.start_unit(home.path, "hdb")
     return desk
@@ -57,7 +58,7 @@ def test_status_as_json_has_the_shape_that_others_rely_on(combine: Run, put: Put
     assert "open" == seen["gate"]
     assert {"queued": 5, "leased": 1, "fetched": 2, "dead": 3} == seen["jobs"]
     assert {"unresolved": 0, "waiting": 1, "due": 0, "leased": 4, "blocked": 1} == seen["sites"]
-    assert 1 == seen["records"]
+    assert 938_000 == seen["records"]
     assert {"new": 0, "cur": 0, "bad": 0} == seen["spool"]
     assert {"pages": 2.0, "bytes": 100} == seen["rates"]
     assert ["scheduler", "idbd"] == [child["name"] for child in seen["daemons"]]
