@@ -7,18 +7,20 @@ write into each page that parent and child share.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Search for no garbage while the body loads modules, and never again among what is there at its end."""
-    was_enabled = gc.isenabled()
+    """Search for no garbage while the body loads modules; where it did, never again among what is there at its end."""
+    was_enabled, loaded = gc.isenabled(), len(sys.modules)
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
+        if len(sys.modules) > loaded:
+            gc.freeze()
         if was_enabled:
             gc.enable()

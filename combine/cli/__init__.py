@@ -125,7 +125,8 @@ class Commands(click.Group):
                 f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error),
                 EXIT_TRY_LATER if passes(error) else EXIT_FINDING,
             )
-        gc.freeze()  # the interpreter's end would search all that is left for garbage, and then leave it to the kernel
+        if args is None:
+            gc.freeze()  # the interpreter ends now, and would search all that is left for garbage
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, context: click.Context) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
@@ -24,7 +26,15 @@ def test_the_collector_rests_and_goes_on_as_before(was_enabled: bool) -> None:
     with loading(), loading():
         assert not gc.isenabled()
     assert was_enabled == gc.isenabled()
-    assert gc.get_freeze_count()
+
+
+@pytest.mark.parametrize("names", [(), ("loaded_by_a_test",)])
+def test_what_was_loaded_is_searched_no_more(names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.unfreeze()
+    with loading():
+        for name in names:
+            monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    assert bool(names) == bool(gc.get_freeze_count())
 
 
 def test_it_goes_on_after_a_fault_too() -> None:
