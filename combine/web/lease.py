@@ -162,6 +162,11 @@ class Tools:
     reports: Reports
     should_stop: Callable[[], bool]
     in_flight: int = 0
+    head_first: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Names are looked up for each job."""
+        self.head_first = frozenset(self.settings.harvest.head_first)
 
 
 class Worker:
@@ -271,8 +276,7 @@ class Worker:
 
     async def _look_first(self, job: Job, address: str, permission: Permission) -> Fetched | None:
         """A HEAD where the name says that it is nothing to read; None where the page must be asked for all the same."""
-        names = self._tools.settings.harvest.head_first
-        if job.kind != "page" or job.get("REQUISITES") or extension_of(job.url) not in names:
+        if extension_of(job.url) not in self._tools.head_first or job.kind != "page" or job.get("REQUISITES"):
             return None
         fetched = await self._ask(job, address, permission.robots, head_only=True)
         is_answer = fetched.is_unread or fetched.outcome in ("redirect", "not-modified")
@@ -308,15 +312,16 @@ class Worker:
         return await self._request(job, address, robots, head_only) if fetched.is_stale else fetched
 
     async def _request(self, job: Job, address: str, robots: str, head_only: bool) -> Fetched:
-        if self._ended:
-            margin_s = self._tools.settings.politeness.margin_s if self._delay_s > 0 else 0.0
-            await sleep_until(self._ended + self._delay_s + margin_s)
         tools = self._tools
+        if self._ended and self._delay_s > 0:
+            await sleep_until(self._ended + self._delay_s + tools.settings.politeness.margin_s)
         tools.in_flight += 1
         self._asked += 1
         try:
+            if not self._is_spaced:
+                return await tools.fetcher.fetch(job, address, robots=robots, head_only=head_only)
             fetch = partial(tools.fetcher.fetch, job, address, robots=robots, head_only=head_only)
-            return await (tools.spacing.ask(address, fetch) if self._is_spaced else fetch())
+            return await tools.spacing.ask(address, fetch)
         finally:
             tools.in_flight -= 1
             self._ended = boottime()
