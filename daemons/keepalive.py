@@ -180,6 +180,7 @@ class Keepalive:
         for end in (ours, theirs):
             end.setblocking(False)
         self.processes.held += [ours, theirs]
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as some parents hand it on, it hides how children end
         signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)

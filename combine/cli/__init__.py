@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -109,6 +110,8 @@ class Commands(click.Group):
         """Run the command; standing alone, every error becomes one sentence on stderr and an exit code."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        if args is None:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it hands that on, and ends are not told
         try:
             code = super().main(args, prog_name or "combine", complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()

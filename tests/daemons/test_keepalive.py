@@ -172,6 +172,18 @@ def test_a_child_that_crashes_is_started_later_and_later_and_the_loop_is_named(h
     assert "ValueError: as it was told" in log
 
 
+def test_whoever_ignores_the_end_of_children_and_hands_that_on_takes_nothing_from_keepalive(home: Home) -> None:
+    does(home, "scheduler", "crash")
+    with contextlib.ExitStack() as stack:
+        before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        try:
+            process = stack.enter_context(keepalive(home, "cabin"))
+        finally:
+            signal.signal(signal.SIGCHLD, before)
+        until(lambda: children(home, "cabin").get("scheduler", {}).get("last_exit") == "exit 70")
+        end(process)
+
+
 def test_the_end_of_a_life_is_no_fault(home: Home) -> None:
     does(home, "harvester-1", "exit once")
     with keepalive(home, "harvester", "--workers", "1") as process:

@@ -78,8 +78,9 @@ def test_a_background_start_returns_when_the_unit_is_ready(home: Home) -> None:
 
 
 FORKS = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
+signal.signal(signal.SIGCHLD, getattr(signal, sys.argv[2]))
 from combine.cli import units
 home = Path(sys.argv[1])
 print(units.await_unit(units.begin_unit(home, "cabin", owner=os.getpid(), forks=True), 10.0))
@@ -89,16 +90,17 @@ for pid in units.running(home).values():
 """
 
 
+@pytest.mark.parametrize("handed_on", ["SIG_DFL", "SIG_IGN"])
 @pytest.mark.parametrize(
     ("settings", "printed", "said"),
     [("", "0\nTrue True\n['cabin'] False\n", ""), ("nonsense", "78\n", "keepalive: {home}/combine.toml is not TOML")],
     ids=["it works", "it cannot begin"],
 )
 def test_a_forked_unit_is_a_child_in_a_session_of_its_own_until_it_is_stopped(
-    home: Home, settings: str, printed: str, said: str
+    home: Home, settings: str, printed: str, said: str, handed_on: str
 ) -> None:
     home.config_file.write_text(home.config_file.read_text() + settings)
-    command = [sys.executable, "-P", "-c", FORKS, str(home.path)]
+    command = [sys.executable, "-P", "-c", FORKS, str(home.path), handed_on]
     done = subprocess.run(
         command, env=environment(home), capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
