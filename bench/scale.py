@@ -34,7 +34,7 @@ from typing import Any
 
 from bench.measure import ROOT
 from combine.config import Settings
-from combine.ipc.loop import keep_loaded
+from combine.ipc.loop import collect_seldom
 from combine.ipc.message import Line, Message, Reader, dump, message
 from combine.schedule.clock import system_clock, utc_text
 from combine.schedule.frontier import Frontier
@@ -96,7 +96,7 @@ class Engines:
         self.visits = Visits(directory / "visits.sqlite", settings)
         self.spent: defaultdict[str, float] = defaultdict(float)
         self._loop = asyncio.Runner()
-        keep_loaded()
+        collect_seldom()
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

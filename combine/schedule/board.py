@@ -230,7 +230,7 @@ class Board(Roster):
         asleep = {name: state for name, number in numbers.items() if (state := self.sites.sleeps_in(number))}
         sites = self.sites_of(numbers, [name for name in counts if asleep.get(name, EMPTY) == EMPTY])
         numbers |= {site.name: site.id for site in sites}
-        self.rows.insert_many([(numbers[name], *row) for name, *row in rows])
+        self.rows.insert_many([(numbers[row[0]], *row[1:]) for row in rows])
         self.moves += len(rows) * bool(self.offers)
         for name, state in asleep.items():
             if state != EMPTY:

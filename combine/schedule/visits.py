@@ -49,7 +49,7 @@ INSERT OR IGNORE INTO count VALUES ('urls', 0), ('records', 0);
 
 
 _QUESTION = re.compile(r'^JCF/0\.0 URL="(https?://([^/?"\n]+)[^"\n]*)"(?: KIND="([a-z]+)")? *$', re.MULTILINE)
-_LAST = re.compile(' LAST="([^"]*)"')
+_LAST = ' LAST="'
 
 
 def _asked(lines: list[str]) -> list[tuple[str, str, str]]:
@@ -129,7 +129,7 @@ class Visits:
         keys = [(url, name, kind, url_key(url, kind)) for url, name, kind in _asked(list(questions))]
         lines = [line for _, line in self._known.find(keys)]
         latest = utc_text(now + AHEAD_S)
-        if max(_LAST.findall("\n".join(lines)), default="") > latest:
+        if any(line[at : at + len(latest)] > latest for line in lines if (at := line.find(_LAST) + len(_LAST)) >= len(_LAST)):
             visits = map(jcf.parse_text, lines)
             return [
                 jcf.dump_text(self._put_back(visit, now) if visit.get("LAST") > latest else visit) for visit in visits
