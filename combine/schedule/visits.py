@@ -49,7 +49,6 @@ INSERT OR IGNORE INTO count VALUES ('urls', 0), ('records', 0);
 
 
 _QUESTION = re.compile(r'^JCF/0\.0 URL="(https?://([^/?"\n]+)[^"\n]*)"(?: KIND="([a-z]+)")? *$', re.MULTILINE)
-_LAST = ' LAST="'
 
 
 def _asked(lines: list[str]) -> list[tuple[str, str, str]]:
@@ -62,6 +61,12 @@ def _asked(lines: list[str]) -> list[tuple[str, str, str]]:
 
 def _key(url: str, kind: str = "page") -> Key:
     return Key(url, site_of(url), kind, url_key(url, kind))
+
+
+def _last(line: str) -> str:
+    """When a visit was, as its line says; "" where it does not."""
+    _, mark, rest = line.partition(' LAST="')
+    return rest[: rest.index('"')] if mark else ""
 
 
 class Visits:
@@ -129,7 +134,7 @@ class Visits:
         keys = [(url, name, kind, url_key(url, kind)) for url, name, kind in _asked(list(questions))]
         lines = [line for _, line in self._known.find(keys)]
         latest = utc_text(now + AHEAD_S)
-        if any(line[at : at + len(latest)] > latest for line in lines if (at := line.find(_LAST) + len(_LAST)) >= len(_LAST)):
+        if any(_last(line) > latest for line in lines):
             visits = map(jcf.parse_text, lines)
             return [
                 jcf.dump_text(self._put_back(visit, now) if visit.get("LAST") > latest else visit) for visit in visits
@@ -247,9 +252,12 @@ class Visits:
         """
         wait = max(epoch_of(visit.get("DUE")) - epoch_of(visit.get("LAST")), 0.0)
         visit = visit.having(LAST=None, DUE=utc_text(now + wait))
+        self._rewrite(visit)
+        return visit
+
+    def _rewrite(self, visit: Job) -> None:
         self._begin()
         self._known.write({_key(visit.url, visit.kind): _kept(visit)})
-        return visit
 
     def _swap_digest(self, site: int, h: int, old: str, new: str) -> None:
         if old == new:
