@@ -10,16 +10,18 @@ Invariant, asserted at every move: a site that is in memory is in exactly one of
     empty        it has no job that may go (all are deferred, fetched, or over their run's budget)
 
 Memory grows with the sites that have rows, never with URLs. Those that were looked at lately are awake, and an object
-each. The others sleep: of them a set holds the facts that no table has, in some sixty bytes, and the rest is read when
+each. The others sleep: of them a set holds the facts that no table has, in some thirty bytes, and the rest is read when
 they wake. A site that sleeps has no fact that is not either there or in its table.
 """
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from combine.schedule.wakes import Wakes
 from combine.urls import BadURL, normalise, site_of
@@ -45,15 +47,17 @@ AWAKE = 2_000
 #: A set that has had so many times as many sites as it has now, and more than a few, is made anew: a dict only grows.
 SHRINK, FEW = 8, 1_000
 
-#: Of a site that sleeps: rows by state, times of its wake and of its address, the first of the look-ups that failed and
-#: how many, robots jobs, turn of its address, and two flags. The run's pace and the address follow as text. It has no
-#: leased rows, since it has no lease. With an IPv4 address it is 96 bytes at most, a size in which Python gives memory.
-_ASLEEP = struct.Struct("<5IddfBHBB")
+#: Of a site that sleeps: queued rows, flags, times of its wake and of its address; an IPv4 address follows in four
+#: bytes. That is all of most, 64 bytes at most, a size in which Python gives memory. Where there is MORE there follow
+#: rows of the other states, the first of the look-ups that failed and how many, robots jobs, the address's turn, and as
+#: text the run's pace and the address. It has no leased rows, since it has no lease.
+_ASLEEP, _MORE = struct.Struct("<IBdd"), struct.Struct("<4IfBHB")
 _QUEUED = struct.Struct("<I")  # with these it begins
-_WAKE, _UNTIL, _ERRANDS = 5, 6, 9
-_PARKED, _PUBLIC = 1, 2
+_FLAGS = 4  # where they are
+_PARKED, _PUBLIC, _HAS_MORE = 1, 2, 4
 _LEASED = 2  # the place of leased rows among the counts
 _MOST = 0xFFFF
+_NOTHING = (0, 0, 0, 0, 0.0, 0, 0, 0)
 
 #: A block without an end: the operator's.
 FOREVER = float("inf")
@@ -205,15 +209,7 @@ class Sites:
 
     def put_to_sleep(self, site: Site, is_public: bool) -> None:
         """Keep of a site, which nobody holds any more, only what its table has not."""
-        flags = _PARKED * site.parked | _PUBLIC * is_public
-        self.members[site.state][site.id] = (
-            _ASLEEP.pack(
-                *site.counts[:_LEASED], *site.counts[_LEASED + 1 :], site.wake, site.address_until,
-                site.name_failed if site.name_failures else 0.0, min(site.name_failures, 0xFF), site.errands,
-                site.turn & 0xFF, flags,
-            )
-            + f"{site.asked}\n{site.address}".encode()
-        )  # fmt: skip
+        self.members[site.state][site.id] = _packed(site, _PARKED * site.parked | _PUBLIC * is_public)
         del self.by_id[site.id], self.by_name[site.name]
         self._count(site.counts, is_public, 1)
 
@@ -241,7 +237,7 @@ class Sites:
         return sorted(
             number
             for number, held in self.members[EMPTY].items()
-            if (held.parked if isinstance(held, Site) else held[_ASLEEP.size - 1] & _PARKED)
+            if (held.parked if isinstance(held, Site) else held[_FLAGS] & _PARKED)
         )
 
     def counts(self) -> Iterator[tuple[int, list[int], int]]:
@@ -251,21 +247,18 @@ class Sites:
                 if isinstance(held, Site):
                     yield number, held.counts, held.errands
                 else:
-                    facts = _ASLEEP.unpack_from(held)
-                    yield number, _counts(facts), facts[_ERRANDS]
+                    asleep = _Asleep(held)
+                    yield number, asleep.counts, asleep.errands
 
     def _rouse(self, site: Site, state: str) -> None:
         held = self.members[state][site.id]
         assert isinstance(held, bytes), "who sleeps is no object"
-        facts = _ASLEEP.unpack_from(held)
-        site.counts = _counts(facts)
-        wake, site.address_until, failed, site.name_failures, site.errands, site.turn, flags = facts[_WAKE:]
-        site.asked, _, site.address = held[_ASLEEP.size :].decode().partition("\n")
-        site.parked, site.name_failed = bool(flags & _PARKED), failed
+        asleep = _Asleep(held)
+        asleep.tell(site)
         site.state = state
-        site.wake = wake if state in (WAITING, BLOCKED) else 0.0
+        site.wake = asleep.wake if state in (WAITING, BLOCKED) else 0.0
         self.members[state][site.id] = site
-        self._count(site.counts, bool(flags & _PUBLIC), -1)
+        self._count(site.counts, bool(asleep.flags & _PUBLIC), -1)
 
     def _count(self, counts: list[int], is_public: bool, change: int) -> None:
         self.asleep += change
@@ -291,7 +284,8 @@ class Sites:
         """The address of a site that sleeps in a set, and the time until which it is good."""
         held = self.members[state][number]
         assert isinstance(held, bytes), "who sleeps is no object"
-        return held[held.index(b"\n", _ASLEEP.size) + 1 :].decode(), _ASLEEP.unpack_from(held)[_UNTIL]
+        asleep = _Asleep(held)
+        return asleep.address, asleep.until
 
     def next_wake(self) -> float | None:
         """When the next wait or block is over."""
@@ -310,7 +304,7 @@ class Sites:
         if site is not None:
             return site.wake
         held = self.members[WAITING].get(number) or self.members[BLOCKED].get(number)
-        return float(_ASLEEP.unpack_from(held)[_WAKE]) if isinstance(held, bytes) else 0.0
+        return _Asleep(held).wake if isinstance(held, bytes) else 0.0
 
     def _rest_of(self, number: int) -> float:
         site = self.by_id.get(number)
@@ -322,6 +316,68 @@ class Sites:
             self._wakes.add(site.id, time)
 
 
-def _counts(facts: tuple[int, ...]) -> list[int]:
-    """Rows by state, of the facts of a site that sleeps."""
-    return [*facts[:_LEASED], 0, *facts[_LEASED:_WAKE]]
+def _packed(site: Site, flags: int) -> bytes:
+    """What is kept of a site that sleeps."""
+    others = (
+        *site.counts[1:_LEASED], *site.counts[_LEASED + 1 :], site.name_failed if site.name_failures else 0.0,
+        min(site.name_failures, 0xFF), site.errands, site.turn & 0xFF,
+    )  # fmt: skip
+    address = _four_bytes(site.address)
+    has_more = any(others) or bool(site.asked) or (site.address != "" and not address)
+    kept = _ASLEEP.pack(site.counts[0], flags | _HAS_MORE * has_more, site.wake, site.address_until)
+    return kept + (_MORE.pack(*others) + f"{site.asked}\n{site.address}".encode() if has_more else address)
+
+
+class _Asleep:
+    """What was kept of a site that sleeps, read."""
+
+    __slots__ = ("_held", "_queued", "flags", "until", "wake")
+
+    def __init__(self, held: bytes) -> None:
+        self._held = held
+        self._queued, self.flags, self.wake, self.until = _ASLEEP.unpack_from(held)
+
+    @property
+    def counts(self) -> list[int]:
+        """Rows by state."""
+        one, *others = self._more[:4]
+        return [self._queued, one, 0, *others]
+
+    @property
+    def errands(self) -> int:
+        """Queued robots jobs."""
+        return int(self._more[-2])
+
+    @property
+    def address(self) -> str:
+        """The address, "" if it has none."""
+        if self.flags & _HAS_MORE:
+            return self._texts[1]
+        return socket.inet_ntoa(self._held[_ASLEEP.size :]) if len(self._held) > _ASLEEP.size else ""
+
+    def tell(self, site: Site) -> None:
+        """Give a site that wakes what was kept of it, but for its set and its wake."""
+        site.counts, site.parked = self.counts, bool(self.flags & _PARKED)
+        site.address, site.address_until = self.address, self.until
+        if self.flags & _HAS_MORE:
+            *_, site.name_failed, site.name_failures, site.errands, site.turn = self._more
+            site.asked = self._texts[0]
+
+    @property
+    def _more(self) -> tuple[Any, ...]:
+        return _MORE.unpack_from(self._held, _ASLEEP.size) if self.flags & _HAS_MORE else _NOTHING
+
+    @property
+    def _texts(self) -> list[str]:
+        return self._held[_ASLEEP.size + _MORE.size :].decode().split("\n")
+
+
+def _four_bytes(address: str) -> bytes:
+    """An IPv4 address; empty for what is none, or is written in another way than in four numbers."""
+    if address.count(".") != 3:
+        return b""
+    try:
+        packed = socket.inet_aton(address)
+    except OSError:
+        return b""
+    return packed if socket.inet_ntoa(packed) == address else b""

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from combine.schedule.wakes import SPAN_S, Wakes
+from combine.schedule.wakes import LONG_S, SHORT_S, Wakes
 
 
 @pytest.mark.parametrize("number", range(20))
@@ -15,7 +15,10 @@ def test_each_comes_in_time_and_once(number: int) -> None:
     times: dict[int, float] = {}
     wakes, now = Wakes(lambda site: times.get(site, 0.0)), 1000.0
     for _ in range(500):
-        site, time = chance.randrange(20), now + chance.choice((0.0, 0.5, SPAN_S, 50.0, 5000.0)) * chance.random()
+        site, time = (
+            chance.randrange(20),
+            now + chance.choice((0.0, SHORT_S, 0.5, LONG_S, 50.0, 5000.0)) * chance.random(),
+        )
         times[site] = time
         wakes.add(site, time)
         if chance.random() < 0.2:
@@ -30,10 +33,10 @@ def test_each_comes_in_time_and_once(number: int) -> None:
         assert sorted(wanted) == sorted(came)
 
 
-def test_who_is_far_off_takes_few_bytes() -> None:
-    times = {site: 1000.0 + site for site in range(1, 1001)}
+def test_who_is_not_next_takes_few_bytes() -> None:
+    times = {site: 1000.0 + site * SHORT_S / 4 for site in range(1, 1001)}
     wakes = Wakes(lambda site: times[site])
     for site, time in times.items():
         wakes.add(site, time)
-    assert 1001.0 == wakes.next()
-    assert len(wakes._near) <= SPAN_S
+    assert times[1] == wakes.next()
+    assert len(wakes._near) <= 4
