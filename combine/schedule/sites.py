@@ -21,7 +21,6 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 from combine.schedule.wakes import Wakes
 from combine.urls import BadURL, normalise, site_of
@@ -54,10 +53,10 @@ SHRINK, FEW = 8, 1_000
 _ASLEEP, _MORE = struct.Struct("<IBdd"), struct.Struct("<4IfBHB")
 _QUEUED = struct.Struct("<I")  # with these it begins
 _FLAGS = 4  # where they are
+_WAKE = 2  # the place of its time among these facts
 _PARKED, _PUBLIC, _HAS_MORE = 1, 2, 4
 _LEASED = 2  # the place of leased rows among the counts
 _MOST = 0xFFFF
-_NOTHING = (0, 0, 0, 0, 0.0, 0, 0, 0)
 
 #: A block without an end: the operator's.
 FOREVER = float("inf")
@@ -247,18 +246,21 @@ class Sites:
                 if isinstance(held, Site):
                     yield number, held.counts, held.errands
                 else:
-                    asleep = _Asleep(held)
-                    yield number, asleep.counts, asleep.errands
+                    yield number, *_rows_of(held)
 
     def _rouse(self, site: Site, state: str) -> None:
         held = self.members[state][site.id]
         assert isinstance(held, bytes), "who sleeps is no object"
-        asleep = _Asleep(held)
-        asleep.tell(site)
+        _, flags, wake, site.address_until = _ASLEEP.unpack_from(held)
+        site.counts, site.errands = _rows_of(held)
+        site.address, site.parked = _address_of(held, flags), bool(flags & _PARKED)
+        if flags & _HAS_MORE:
+            *_, site.name_failed, site.name_failures, _, site.turn = _MORE.unpack_from(held, _ASLEEP.size)
+            site.asked = held[_ASLEEP.size + _MORE.size :].decode().partition("\n")[0]
         site.state = state
-        site.wake = asleep.wake if state in (WAITING, BLOCKED) else 0.0
+        site.wake = wake if state in (WAITING, BLOCKED) else 0.0
         self.members[state][site.id] = site
-        self._count(site.counts, bool(asleep.flags & _PUBLIC), -1)
+        self._count(site.counts, bool(flags & _PUBLIC), -1)
 
     def _count(self, counts: list[int], is_public: bool, change: int) -> None:
         self.asleep += change
@@ -284,8 +286,8 @@ class Sites:
         """The address of a site that sleeps in a set, and the time until which it is good."""
         held = self.members[state][number]
         assert isinstance(held, bytes), "who sleeps is no object"
-        asleep = _Asleep(held)
-        return asleep.address, asleep.until
+        _, flags, _, until = _ASLEEP.unpack_from(held)
+        return _address_of(held, flags), until
 
     def next_wake(self) -> float | None:
         """When the next wait or block is over."""
@@ -304,7 +306,7 @@ class Sites:
         if site is not None:
             return site.wake
         held = self.members[WAITING].get(number) or self.members[BLOCKED].get(number)
-        return _Asleep(held).wake if isinstance(held, bytes) else 0.0
+        return float(_ASLEEP.unpack_from(held)[_WAKE]) if isinstance(held, bytes) else 0.0
 
     def _rest_of(self, number: int) -> float:
         site = self.by_id.get(number)
@@ -328,48 +330,19 @@ def _packed(site: Site, flags: int) -> bytes:
     return kept + (_MORE.pack(*others) + f"{site.asked}\n{site.address}".encode() if has_more else address)
 
 
-class _Asleep:
-    """What was kept of a site that sleeps, read."""
+def _rows_of(held: bytes) -> tuple[list[int], int]:
+    """Rows by state, and queued robots jobs, of a site that sleeps."""
+    queued, flags, _, _ = _ASLEEP.unpack_from(held)
+    if not flags & _HAS_MORE:
+        return [queued, 0, 0, 0, 0, 0], 0
+    *others, _, _, errands, _ = _MORE.unpack_from(held, _ASLEEP.size)
+    return [queued, *others[: _LEASED - 1], 0, *others[_LEASED - 1 :]], errands
 
-    __slots__ = ("_held", "_queued", "flags", "until", "wake")
 
-    def __init__(self, held: bytes) -> None:
-        self._held = held
-        self._queued, self.flags, self.wake, self.until = _ASLEEP.unpack_from(held)
-
-    @property
-    def counts(self) -> list[int]:
-        """Rows by state."""
-        one, *others = self._more[:4]
-        return [self._queued, one, 0, *others]
-
-    @property
-    def errands(self) -> int:
-        """Queued robots jobs."""
-        return int(self._more[-2])
-
-    @property
-    def address(self) -> str:
-        """The address, "" if it has none."""
-        if self.flags & _HAS_MORE:
-            return self._texts[1]
-        return socket.inet_ntoa(self._held[_ASLEEP.size :]) if len(self._held) > _ASLEEP.size else ""
-
-    def tell(self, site: Site) -> None:
-        """Give a site that wakes what was kept of it, but for its set and its wake."""
-        site.counts, site.parked = self.counts, bool(self.flags & _PARKED)
-        site.address, site.address_until = self.address, self.until
-        if self.flags & _HAS_MORE:
-            *_, site.name_failed, site.name_failures, site.errands, site.turn = self._more
-            site.asked = self._texts[0]
-
-    @property
-    def _more(self) -> tuple[Any, ...]:
-        return _MORE.unpack_from(self._held, _ASLEEP.size) if self.flags & _HAS_MORE else _NOTHING
-
-    @property
-    def _texts(self) -> list[str]:
-        return self._held[_ASLEEP.size + _MORE.size :].decode().split("\n")
+def _address_of(held: bytes, flags: int) -> str:
+    if flags & _HAS_MORE:
+        return held[held.index(b"\n", _ASLEEP.size + _MORE.size) + 1 :].decode()
+    return socket.inet_ntoa(held[_ASLEEP.size :]) if len(held) > _ASLEEP.size else ""
 
 
 def _four_bytes(address: str) -> bytes:
