@@ -77,7 +77,7 @@ def is_public(frontier: Frontier, site: Site) -> bool:
 def _out_by_budget(frontier: Frontier) -> dict[str, int]:
     statement = (
         "SELECT seed.budget, count(*) FROM job JOIN seed ON seed.id = job.seed"
-        " WHERE job.state = 2 AND seed.budget <> '' GROUP BY 1"
+        " WHERE job.fetch > 0 AND job.state = 2 AND seed.budget <> '' GROUP BY 1"
     )
     return dict(frontier.rows.db.execute(statement))
 

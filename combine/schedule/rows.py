@@ -260,7 +260,9 @@ class Rows(Tables):
     def of_lease(self, lease: int) -> list[Row]:
         """The rows that a lease still holds."""
         # By their fetch numbers, which follow that of the lease: an index of leases would cost each hand-out 1 µs.
-        return self._many("fetch > ? AND fetch <= ? AND state = 2 AND lease = ?", lease, lease + MESSAGE_LINES, lease)
+        # Without `fetch > 0` all rows would be looked through: a partial index must be asked for in its own words.
+        where = "fetch > 0 AND fetch > ? AND fetch <= ? AND state = 2 AND lease = ?"
+        return self._many(where, lease, lease + MESSAGE_LINES, lease)
 
     def of_batch(self, batch: str) -> list[Row]:
         """The fetched rows whose harvests lie in a batch."""
