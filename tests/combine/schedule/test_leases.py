@@ -10,6 +10,7 @@ from combine.config import SiteRule
 from combine.schedule import leases as leases_module
 from combine.schedule import sites as sites_module
 from combine.schedule.leases import Holder
+from combine.schedule.report import stat
 from combine.schedule.sites import BLOCKED, DUE, LEASED, UNRESOLVED, WAITING
 from combine.urls import site_of
 from formats import jcf
@@ -662,3 +663,30 @@ def test_a_take_that_gives_nothing_writes_nothing(world: World) -> None:
     world.take(A)
     assert [] == world.frontier.take(B, 1)
     assert not world.rows.db.in_transaction
+
+
+def test_no_statement_looks_through_the_whole_queue(world: World) -> None:
+    """One that does costs nothing here, and a second where a million rows wait: a partial index is easily missed."""
+    said: set[str] = set()
+    world.rows.db.set_trace_callback(said.add)
+    add(world, *(f"http://a.example/{page}" for page in range(4)))
+    for name in "bcd":
+        world.seed(f"http://{name}.example/")
+    world.clock.sleep(REST)
+    first, *others = world.take()
+    world.done(first, "ok", end=False, BATCH="b")
+    world.stored(first)
+    world.rows.fetched([first.fetch])
+    world.done(others[0], "failed", end=False, REASON="connect")
+    world.frontier.keep_only(A, ())
+    world.frontier.requeue_batch("b")
+    world.frontier.next_event()
+    world.clock.sleep(4 * REST)
+    world.frontier.tick()
+    stat(world.frontier, 0, 0)
+    world.crash()
+    world.rows.db.set_trace_callback(None)
+    jobs = [text for text in said if "job" in text and text.startswith(("SELECT", "UPDATE", "DELETE"))]
+    assert len(jobs) > 20
+    plans = {text: [row[3] for row in world.rows.db.execute(f"EXPLAIN QUERY PLAN {text}")] for text in jobs}
+    assert {} == {text: plan for text, plan in plans.items() if any(step in ("SCAN job", "SCAN j") for step in plan)}
