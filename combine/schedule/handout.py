@@ -299,14 +299,17 @@ class Handout(Leases):
         place = (f' ADDR="{lease.address}"' if lease.address else "") + (
             f' DELAY="{lease.delay:g}"' if lease.site else ""
         )
-        pages: Counter[int] = Counter()
+        end = f' LEASE="{lease.id}" FETCH="'
+        fetch, alike, scopes, facts = self.number, None, "", ""
         for row in rows:
-            self.number = fetch = self.number + 1
-            scopes, facts = answer.facts.get(row.alike) or self._learn_facts(row, answer)
+            if row.alike != alike:
+                alike = row.alike
+                scopes, facts = answer.facts.get(alike) or self._learn_facts(row, answer)
+            fetch += 1
             answer.changes.append((fetch, lease.id, scopes, row.seq))
-            answer.lines.append(f'{row.line}{facts} LEASE="{lease.id}" FETCH="{fetch}"{place}')
-            if row.kind == "page":
-                pages[row.seed] += 1
+            answer.lines.append(f'{row.line}{facts}{end}{fetch}"{place}')
+        self.number = fetch
+        pages = Counter(row.seed for row in rows if row.kind == "page")
         counts[QUEUED] -= len(rows)
         counts[LEASED] += len(rows)
         for seed, count in pages.items():
