@@ -24,9 +24,11 @@ _PLAIN = re.compile(
     rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++: (?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*+(?<![\t ]))?)?\r\n)++\r\n"
 )
 _LENGTH = re.compile(rb"\r\ncontent-length: ([0-9]{1,7})\r\n")
-_END, _CONNECTION = b"\r\n\r\n", b"connection:"
-#: What a plain head may say of its connection, and whether that closes it.
-_SAID = {b" close": True, b" keep-alive": False}
+_END = b"\r\n\r\n"
+#: The fields that speak of the connection: parsers heed the historical one, too. What a plain head may say of it, and
+#: whether that closes it.
+_OF_CONNECTION = (b"connection:", b"proxy-connection:")
+_SAID = {b"connection: close": True, b"connection: keep-alive": False}
 #: Statuses that have no body, whatever their head says.
 _BODILESS = frozenset({204, 304})
 
@@ -117,7 +119,7 @@ def begin(data: bytes, most_bytes: int, most_fields: int) -> Plain | None:
     length = _LENGTH.search(lower)
     if length is None or lower.count(b"\ncontent-length:") > 1 or b"\ntransfer-encoding:" in lower:
         return None
-    closes = _closes(lower) if b"\nconnection:" in lower else False
+    closes = _closes(lower) if b"connection:" in lower else False
     code, size = int(match[1]), int(length[1])
     if closes is None or code in _BODILESS or size > BODY_BYTES:
         return None
@@ -127,6 +129,6 @@ def begin(data: bytes, most_bytes: int, most_fields: int) -> Plain | None:
 
 
 def _closes(lower: bytes) -> bool | None:
-    """Whether the Connection of a head says that it ends with this answer; None where it says anything else."""
-    said = [line[len(_CONNECTION) :] for line in lower.split(b"\r\n") if line.startswith(_CONNECTION)]
-    return _SAID.get(said[0]) if len(said) == 1 else None
+    """Whether a head says that its connection ends with this answer; None where it says anything else of it."""
+    said = [line for line in lower.split(b"\r\n") if line.startswith(_OF_CONNECTION)]
+    return False if not said else _SAID.get(said[0]) if len(said) == 1 else None

@@ -46,6 +46,8 @@ def is_plain(data: bytes) -> bool:
         (True, OK + b"X: \xe4 \xff\tb\r\nx: again\r\n" + FIVE + b"\r\nhello"),
         (True, b"HTTP/1.1 404 Nicht da \xe4\r\n" + FIVE + b"\r\nhello"),
         (True, b"HTTP/1.1 301 Moved\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n"),
+        (True, OK + FIVE + b"X: says connection: close\r\n\r\nhello"),
+        (False, OK + FIVE + b"Proxy-Connection: close\r\n\r\nhello"),
         (False, OK + FIVE + b"Connection: Upgrade\r\n\r\nhello"),
         (False, OK + FIVE + b"Connection: close, x\r\n\r\nhello"),
         (False, OK + FIVE + b"Connection:close\r\n\r\nhello"),
