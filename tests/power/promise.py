@@ -107,7 +107,7 @@ def _rows(path: Path, statement: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
         return
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA synchronous=OFF")  # the judge's own changes may be lost
-        if database.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('job', 'visit')").fetchone()[0] == 0:
+        if database.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('job', 'known')").fetchone()[0] == 0:
             return
         said = database.execute("PRAGMA integrity_check").fetchone()[0]
         if said != "ok":
