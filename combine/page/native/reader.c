@@ -251,7 +251,7 @@ static void add_paragraphs(struct buffer *to, struct page *page)
                     out--, blanks--;
                 if (out > start)
                     bare = add_line(page, to, out - start, doubled != NULL && doubled < out, bare_start, bare, blanks);
-                out = start, bare_start = bare, doubled = NULL, blanks = 0;
+                out = start, bare_start = bare, after_blank = doubled = NULL, blanks = 0;
             } else if (!blank) {
                 *out++ = '\v'; /* kept, but nothing that the digest is made of */
             } else if (out > start) { /* none at the start */

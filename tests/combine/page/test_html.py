@@ -205,6 +205,11 @@ def test_words_are_the_same_wherever_a_block_of_bytes_ends(text: str) -> None:
     read_text(f"<p>{text}")
 
 
+def test_a_line_does_not_know_where_the_one_before_it_had_a_blank() -> None:
+    # A rare blank stays in a line, unless there are two usual ones side by side in that line.
+    assert "ab c\n\x1fxx y" == read_text("ab c<p>\x1fxx y").text
+
+
 NESTING = [
     "<b>" * 1999 + "x",  # so few do no harm
     "<p>x</p>" * 2000,
