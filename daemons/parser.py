@@ -54,9 +54,9 @@ Item = tuple[int, int, Harvest]
 
 log = logging.getLogger(__name__)
 
-#: Batches claimed at a look; seconds between two looks at an empty spool, two questions for relink jobs, two pages after
-#: which keepalive is listened to.
-CLAIM, LOOK_S, RELINK_S, LISTEN_S = 2, 0.05, 0.5, 0.02
+#: Batches claimed at a look; seconds between two looks at an empty spool, two questions for relink jobs, two looks for
+#: what others left, two pages after which keepalive is listened to.
+CLAIM, LOOK_S, RELINK_S, RECOVER_S, LISTEN_S = 2, 0.05, 0.5, 0.5, 0.02
 
 #: Records that are written wait at most so long for one sync for all.
 SYNC_S = 2.0
@@ -95,7 +95,7 @@ class Parser:
         self._should_stop = False
         self._documents = 0
         self._born = time.monotonic()
-        self._next_relinks = self._next_listening = 0.0
+        self._next_relinks = self._next_recovery = self._next_listening = 0.0
         self._cpu = _CpuLimit(context.settings.page.cpu_s)
         self._yielded = Yielded(home.run / "yielded")
 
@@ -118,7 +118,7 @@ class Parser:
                     if (not batches and not did_relink) or time.monotonic() - self._work.since >= SYNC_S:
                         self._patiently(self._finish)
                 elif not batches and not did_relink:
-                    self._patiently(self._spool.recover)
+                    self._recover()
                     self._wait(LOOK_S)
             self._patiently(self._finish)
         except Stopped:
@@ -134,6 +134,12 @@ class Parser:
             batches = self._spool.claim(self._slot, CLAIM)
         self._has_unseen = False
         return batches
+
+    def _recover(self) -> None:
+        """Put back what other parsers have left at their death; that is looked for seldom, and takes six looks."""
+        if time.monotonic() >= self._next_recovery:
+            self._patiently(self._spool.recover)
+            self._next_recovery = time.monotonic() + RECOVER_S
 
     def _stop(self) -> None:
         self._should_stop = True
