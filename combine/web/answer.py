@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from functools import lru_cache
 
 from combine.http_dates import http_date
@@ -25,59 +24,44 @@ def _masks(width: int) -> tuple[int, int, int]:
 _SPREADS = tuple(_masks(width) for width in (80, 40, 20, 10, 5))
 
 
-@dataclass(slots=True)
-class Head:
-    """The head of an answer: its status, its protocol, and the status line and fields as a harvest keeps them."""
-
-    code: int
-    protocol: str
-    header: bytes
-
-    def values(self, name: str) -> list[bytes]:
-        """The values of all fields of a name, as they came."""
-        start = f"\r\n{name}:".lower().encode()
-        lower, found, at = self.header.lower(), [], 0
-        while (at := lower.find(start, at)) >= 0:
-            at += len(start)
-            found.append(self.header[at : lower.find(b"\r\n", at)].strip(b" \t"))
-        return found
-
-    def field(self, name: str) -> str:
-        """The first value of a field, as text that a URL and a file can hold; "" where there is none."""
-        values = self.values(name)
-        return values[0].decode("utf-8", "replace").strip() if values else ""
-
-    @property
-    def location(self) -> str:
-        """The first Location; "" where there is none."""
-        values = self.values("Location")
-        value = values[0].decode("utf-8", "surrogateescape").strip() if values else ""
-        return of_bytes(value.encode("utf-8", "surrogateescape"))
-
-    @property
-    def types(self) -> list[str]:
-        """The Content-Type fields."""
-        return [value.decode("latin-1") for value in self.values("Content-Type")]
-
-    @property
-    def after_s(self) -> float | None:
-        """The seconds of Retry-After; None where it says none."""
-        value = self.field("Retry-After")
-        if not value:
-            return None
-        # A date is meant by the server's own clock, which its Date tells.
-        now = time.time()
-        told = http_date(self.field("Date"), now)
-        return retry_after.seconds(value, now if told is None else told)
-
-
-def head_of(answer: RawResponseMessage) -> Head:
-    """What aiohttp's parser read, its status line and fields written anew."""
+def header_of(answer: RawResponseMessage) -> bytes:
+    """The status line and the fields, written anew from what was read."""
     version = answer.version
     number = f"{version.major}.{version.minor}" if version else "1.1"
     first = f"HTTP/{number} {answer.code} {answer.reason or ''}".encode("utf-8", "surrogateescape")
     fields = [name + b": " + value for name, value in answer.raw_headers]
-    return Head(answer.code, f"HTTP/{number}" if version else "", b"\r\n".join([first, *fields, b"", b""]))
+    return b"\r\n".join([first, *fields, b"", b""])
+
+
+def field_of(answer: RawResponseMessage, name: str) -> str:
+    """A field's value as text that a URL and a file can hold."""
+    value = str(answer.headers.get(name, "")).strip()
+    if value.isascii():
+        return value
+    # aiohttp reads UTF-8 and marks other bytes with lone surrogates, which no URL and no file can hold.
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def location_of(answer: RawResponseMessage) -> str:
+    """The first Location; "" where there is none."""
+    value = str(answer.headers.get("Location", "")).strip()
+    return of_bytes(value.encode("utf-8", "surrogateescape"))
+
+
+def types_of(answer: RawResponseMessage) -> list[str]:
+    """The Content-Type fields."""
+    return [value.decode("latin-1") for name, value in answer.raw_headers if name.lower() == b"content-type"]
+
+
+def after(answer: RawResponseMessage) -> float | None:
+    """The seconds of Retry-After; None where it says none."""
+    value = field_of(answer, "Retry-After")
+    if not value:
+        return None
+    # A date is meant by the server's own clock, which its Date tells.
+    now = time.time()
+    told = http_date(field_of(answer, "Date"), now)
+    return retry_after.seconds(value, now if told is None else told)
 
 
 def utc(moment: float) -> str:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from combine.errors import RetryLater
 from combine.web.aiohttp_parts import ClientError, StreamReader
-from combine.web.plain import PlainBody
 
 #: Seconds over which the slowest rate is judged.
 WINDOW_S = 30.0
@@ -34,7 +33,7 @@ class Body:
 
 
 async def read_body(
-    content: StreamReader | PlainBody,
+    content: StreamReader,
     limit_bytes: int,
     slowest_bytes_s: int,
     *,
@@ -45,9 +44,6 @@ async def read_body(
 
     Beyond `spill_bytes` the body goes to the file that `spill` names.
     """
-    whole = content.whole() if isinstance(content, PlainBody) else None
-    if whole is not None and len(whole) <= (limit_bytes if spill is None else min(limit_bytes, spill_bytes)):
-        return Body(whole, len(whole), hashlib.sha1(whole, usedforsecurity=False).digest())
     sink = _Sink(limit_bytes, spill, spill_bytes)
     try:
         truncated = await _pump(content, sink, slowest_bytes_s)
@@ -57,7 +53,7 @@ async def read_body(
         raise
 
 
-async def _pump(content: StreamReader | PlainBody, sink: _Sink, slowest_bytes_s: int) -> str:
+async def _pump(content: StreamReader, sink: _Sink, slowest_bytes_s: int) -> str:
     mark_s, mark_bytes = time.monotonic(), 0
     fault = ""
     while not fault:
@@ -81,7 +77,7 @@ async def _pump(content: StreamReader | PlainBody, sink: _Sink, slowest_bytes_s:
     return fault
 
 
-def _left_over(content: StreamReader | PlainBody) -> bytes:
+def _left_over(content: StreamReader) -> bytes:
     # What came before a fault still lies in the stream, whose own methods only raise the fault again.
     chunks = list(getattr(content, "_buffer", ()))
     return b"".join(chunks)[getattr(content, "_buffer_offset", 0) :]

@@ -1,9 +1,8 @@
 """Connections to leased addresses: made, kept while they are idle, and used for one request after another.
 
-Theory of operation. Plain answers are read here (`plain`), all others by aiohttp (its protocol and its parser, which is
-C); the rest of its client is left aside, since names, redirects, cookies and proxies are none of ours, and since its
-session costs more than the fetch. A `Place` names the leased address, and a connection belongs to one place for good:
-so it can lead nowhere else.
+Theory of operation. aiohttp reads the answers (its protocol and its parser, which is C); the rest of its client is left
+aside, since names, redirects, cookies and proxies are none of ours, and since its session costs more than the fetch. A
+`Place` names the leased address, and a connection belongs to one place for good: so it can lead nowhere else.
 This module never decides which address may be asked: `Fetcher` does, before it comes here.
 """
 
@@ -14,13 +13,11 @@ import socket
 import ssl
 from functools import partial
 from math import inf
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from combine.config import Harvest
 from combine.web import head
-from combine.web.aiohttp_parts import ClientPayloadError, RawResponseMessage, ResponseHandler, StreamReader
-from combine.web.answer import Head, head_of
-from combine.web.plain import PlainBody, begin
+from combine.web.aiohttp_parts import ClientPayloadError, ResponseHandler
 
 #: Seconds an idle connection is kept: less than the 5 s of Apache and Node, so that a request seldom meets a closing
 #: one.
@@ -161,32 +158,27 @@ class Protocol(ResponseHandler):
         self.is_used = False  # a request was sent on it
         self.is_silent = True  # nothing came of the answer
         self._limits = limits
-        self._most = limits.header_bytes, limits.header_bytes // FIELD_BYTES
         self._held: bytearray | None = None
-        self._body: PlainBody | None = None
         self._silent_at = self._over_at = inf
         self._alarm: asyncio.TimerHandle | None = None
 
     def ask(self, request: bytes, head_only: bool, left_s: float) -> None:
-        """Send a request; `answer` gives the head of its answer and its body, within `left_s` seconds in all."""
+        """Send a request; `read` gives the head of its answer and its body, within `left_s` seconds in all."""
         assert self.transport is not None
-        now = self.loop.time()
-        self.is_used, self.is_silent, self._held, self._body, self._parser = True, True, bytearray(), None, None
-        self._silent_at, self._over_at = now + self._limits.first_byte_s, now + left_s
-        if head_only:
-            self._begin_parsing(head_only=True)
+        limits, now = self._limits, self.loop.time()
+        self.is_used, self.is_silent, self._held = True, True, bytearray()
+        self._silent_at, self._over_at = now + limits.first_byte_s, now + left_s
+        self.set_response_params(
+            skip_payload=head_only,
+            read_until_eof=True,
+            auto_decompress=False,
+            max_line_size=limits.header_bytes,
+            max_field_size=limits.header_bytes,
+            max_headers=limits.header_bytes // FIELD_BYTES,
+        )
         self.transport.write(request)
         if self._alarm is None:
             self._watch()
-
-    async def answer(self) -> tuple[Head, StreamReader | PlainBody]:
-        """The head of the answer and its body; raises what aiohttp does."""
-        found, body = await self.read()
-        if isinstance(found, Head):
-            return found, body
-        while 100 <= found.code <= 199 and found.code != 101:
-            found, body = await self.read()
-        return head_of(found), body
 
     def rest(self) -> None:
         """Wait for nothing any more."""
@@ -216,48 +208,9 @@ class Protocol(ResponseHandler):
         if self._reading_paused:
             super().resume_reading(resume_parser)
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """The connection is closed: a body that is not whole stays so."""
-        if self._body is not None:
-            self._body.set_exception(ClientPayloadError("the connection was closed before the end of the body"))
-        super().connection_lost(exc)
-
     def data_received(self, data: bytes) -> None:
-        """Take what the socket brought: a plain answer here, any other by aiohttp's parser."""
+        """Take what the socket brought; nothing is how aiohttp wakes a parser that it paused, which holds the rest."""
         self.is_silent = False
-        if self._body is not None:
-            self._hear()
-            if self._body.feed(data):
-                self.force_close()
-        elif self._held or self._held is None or self._parser is not None or not self._is_plain(data):
-            self._parse(data)
-
-    def _is_plain(self, data: bytes) -> bool:
-        """Take the first bytes of an answer, if it is a plain one."""
-        answer = begin(data, *self._most)
-        if answer is None:
-            return False
-        self._held, self._body = None, answer.body
-        self._payload = cast(StreamReader, answer.body)
-        self._hear()
-        if answer.is_last:
-            self.force_close()
-        self.feed_data((cast(RawResponseMessage, answer.head), self._payload))
-        return True
-
-    def _begin_parsing(self, head_only: bool = False) -> None:
-        limits = self._limits
-        self.set_response_params(
-            skip_payload=head_only,
-            read_until_eof=True,
-            auto_decompress=False,
-            max_line_size=limits.header_bytes,
-            max_field_size=limits.header_bytes,
-            max_headers=limits.header_bytes // FIELD_BYTES,
-        )
-
-    def _parse(self, data: bytes) -> None:
-        """Have a parser read it; nothing is how aiohttp wakes a parser that it paused, which holds the rest."""
         if not data and self._held is None:
             self._feed(data)
         elif self._held is None:
@@ -269,8 +222,6 @@ class Protocol(ResponseHandler):
             if not end and len(self._held) <= HEAD_BYTES and _may_be_head(self._held):
                 return
             received, self._held = bytes(self._held), None
-            if self._parser is None:
-                self._begin_parsing()
             self._hear()
             if end:
                 received, data = self._taken(received[:end], received[end:])

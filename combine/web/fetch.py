@@ -23,11 +23,11 @@ from types import TracebackType
 
 from combine import __version__
 from combine.config import Settings
-from combine.web import challenge
 from combine.web.addresses import Allowed, Refused, canonical
-from combine.web.aiohttp_parts import ClientError, HttpProcessingError
-from combine.web.answer import Head, base32, utc
+from combine.web.aiohttp_parts import ClientError, HttpProcessingError, RawResponseMessage
+from combine.web.answer import after, base32, field_of, header_of, location_of, types_of, utc
 from combine.web.body import Body, read_body
+from combine.web.challenge import is_challenge
 from combine.web.connection import Connections, Place, Protocol, Unconnected
 from combine.web.credentials import CookieFault, Credentials
 from combine.web.faults import reason_of
@@ -166,19 +166,22 @@ class Fetcher:
                 self._connections.give(asking.place, connection)
 
     async def _read(self, asking: _Asking, connection: Protocol, body_limit: int) -> Fetched:
-        head, content = await connection.answer()
-        if len(head.header) > self._limits.header_bytes:
+        head, content = await connection.read()
+        while 100 <= head.code <= 199 and head.code != 101:
+            head, content = await connection.read()
+        header = header_of(head)
+        if len(header) > self._limits.header_bytes:
             return asking.failed("http", f"the header is over {self._limits.header_bytes} bytes")
-        location = head.location if head.code in _REDIRECT else ""
+        location = location_of(head)
         outcome = outcome_of(head.code, bool(location), asking.is_conditional)
         if outcome == "failed":
             body = await read_body(content, min(body_limit, UNKEPT_BYTES), self._limits.slowest_bytes_s)
-            if asking.job.kind != "robots" and _is_challenge(head, body):
-                return asking.challenged(head, body)
-            return asking.failed("status", f"the answer was {head.code}", status=head.code, after_s=head.after_s)
-        if outcome == "ok" and asking.job.kind == "page" and not self._is_wanted(asking.job, head.types):
+            if asking.job.kind != "robots" and _is_challenge(head, header, body):
+                return asking.challenged(head, header, body)
+            return asking.failed("status", f"the answer was {head.code}", status=head.code, after_s=after(head))
+        if outcome == "ok" and asking.job.kind == "page" and not self._is_wanted(asking.job, types_of(head)):
             connection.force_close()
-            return asking.unread(head)
+            return asking.unread(head, header)
         spill = self._spill_path if asking.job.kind != "robots" else None
         body = await read_body(
             content, body_limit, self._limits.slowest_bytes_s, spill=spill, spill_bytes=self._limits.spill_bytes
@@ -186,9 +189,9 @@ class Fetcher:
         if body.truncated in ("time", "disconnect") and not body.length:
             reason = "timeout" if body.truncated == "time" else "reset"
             return asking.failed(reason, "the body never came", status=head.code)
-        if asking.job.kind != "robots" and _is_challenge(head, body):
-            return asking.challenged(head, body)
-        return asking.answered(outcome, head, body, location)
+        if asking.job.kind != "robots" and _is_challenge(head, header, body):
+            return asking.challenged(head, header, body)
+        return asking.answered(outcome, head, header, body, location)
 
     def _body_limit(self, job: Job, body_limit: int | None) -> int:
         limit = self._limits.body_bytes if body_limit is None else body_limit
@@ -302,21 +305,21 @@ class _Asking:
     def is_conditional(self) -> bool:
         return b"\r\nIf-" in self.request
 
-    def answered(self, outcome: str, head: Head, body: Body, location: str) -> Fetched:
+    def answered(self, outcome: str, head: RawResponseMessage, header: bytes, body: Body, location: str) -> Fetched:
         took_ms = self._took_ms()
-        peer = self.place.peer
+        version, peer = head.version, self.place.peer
         harvest = Harvest(
             job=self.job,
             outcome=outcome,
             fetched=utc(self.began),
-            protocol=head.protocol,
+            protocol=f"HTTP/{version.major}.{version.minor}" if version else "",
             elapsed_ms=took_ms,
             peer=peer,
             digest="sha1:" + base32(body.sha1),
             robots=self.robots,
             truncated=body.truncated,
             request=self.request,
-            header=head.header,
+            header=header,
             body=body.data,
             tls=self.tls,
         )
@@ -328,21 +331,21 @@ class _Asking:
             body_path=body.path,
             body_length=body.length,
             location=location if outcome == "redirect" else "",
-            after_s=head.after_s if head.code >= 300 else None,
+            after_s=after(head) if head.code >= 300 else None,
             took_ms=took_ms,
             ended=boottime(),
             peer=peer,
         )
 
-    def challenged(self, head: Head, body: Body) -> Fetched:
+    def challenged(self, head: RawResponseMessage, header: bytes, body: Body) -> Fetched:
         """The site wants to see a person: that is a refusal, whatever the status says of later."""
-        fetched = self.answered("refused", head, body, "")
+        fetched = self.answered("refused", head, header, body, "")
         assert fetched.harvest is not None
         return replace(fetched, reason="challenge", harvest=replace(fetched.harvest, extra=(("Challenge", "yes"),)))
 
-    def unread(self, head: Head) -> Fetched:
+    def unread(self, head: RawResponseMessage, header: bytes) -> Fetched:
         """A body that nobody reads was not waited for: what the header says is kept."""
-        fetched = self.answered("ok", head, Body(b"", 0, b""), "")
+        fetched = self.answered("ok", head, header, Body(b"", 0, b""), "")
         assert fetched.harvest is not None
         facts = replace(fetched.harvest, digest="", extra=(("Unread", "type"),))
         return replace(fetched, harvest=facts, is_unread=True)
@@ -369,10 +372,8 @@ class _Asking:
         return int((time.monotonic() - self.began_monotonic) * 1000)
 
 
-def _is_challenge(head: Head, body: Body) -> bool:
-    if head.code not in challenge.STATUSES:
-        return False
-    return challenge.is_challenge(head.code, head.header, body.data, head.field("Content-Encoding"))
+def _is_challenge(head: RawResponseMessage, header: bytes, body: Body) -> bool:
+    return is_challenge(head.code, header, body.data, field_of(head, "Content-Encoding"))
 
 
 def _conditions(job: Job) -> list[tuple[str, str]]:

@@ -113,8 +113,8 @@ def test_what_comes_unasked_is_no_answer_to_the_next_request(late: bytes, is_kep
         place, connections = Place(False, "a.example", 80, "192.0.2.7"), Connections(Harvest(connect_s=0.0))
         protocol, _ = asked()
         protocol.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        _, body = await protocol.answer()
-        assert b"ok" == await body.readany()
+        _, body = await protocol.read()
+        assert b"ok" == await body.read()
         connections.give(place, protocol)
         if late:
             protocol.data_received(late)
