@@ -340,6 +340,7 @@ def main() -> int:
         print(f"{row['known']:>11,}{''.join(f'{show(row):>{width}}' for _, width, show in COLUMNS)}", flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / time.strftime("scale-%Y%m%d-%H%M%S.json")).write_text(json.dumps(figures, indent=1) + "\n")
+    subprocess.run([sys.executable, "-m", "bench.leases", "--sites", str(options.sites)], cwd=ROOT, check=True)
     return 0
 
 
