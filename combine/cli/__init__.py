@@ -19,6 +19,7 @@ import click
 
 from combine import __version__
 from combine.cli.session import home_option, quiet_option
+from combine.cli.streams import open_closed
 from combine.errors import EXIT_FINDING, EXIT_TRY_LATER, EXIT_USAGE, CombineError, RecordError, passes
 from combine.loading import loading
 
@@ -111,6 +112,7 @@ class Commands(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         if args is None:
+            open_closed()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it hands that on, and ends are not told
         try:
             code = super().main(args, prog_name or "combine", complete_var, standalone_mode=False, **extra)

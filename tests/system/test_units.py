@@ -107,6 +107,18 @@ def test_a_forked_unit_is_a_child_in_a_session_of_its_own_until_it_is_stopped(
     assert (printed, True) == (done.stdout, done.stderr.startswith(said.format(home=home.path))), done.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_start_needs_no_standard_stream(home: Home, closed: str, forks: bool) -> None:
+    program = (
+        "from combine.cli import units; from combine.cli.streams import open_closed; open_closed();"
+        f"units.await_unit(units.begin_unit(units.Path({str(home.path)!r}), 'cabin', forks={forks}), 10.0)"
+    )
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-P", "-c", program]
+    subprocess.run(command, env=environment(home), timeout=PATIENCE_S, check=True)
+    assert {"logd", "scheduler"} == all_running(home, "cabin").keys()
+
+
 def test_the_agent_is_asked_for(home: Home) -> None:
     done = call(home, "start_harvester")
     assert "[agent] url and email not set" in done.stderr
