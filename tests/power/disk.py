@@ -154,6 +154,8 @@ class Disk:
             self._put(at, node, call.number(3), call.text(1)[: call.value])
         return True
 
+    _pwritev = _pwrite
+
     def _lseek(self, at: int, call: Call) -> bool:
         if (node := self._file(call)) is not None:
             node.offset = call.value

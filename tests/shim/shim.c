@@ -200,6 +200,17 @@ ssize_t writev(int descriptor, const struct iovec *parts, int count) {
 WRITES_AT(pwrite)
 WRITES_AT(pwrite64)
 
+/* As Python calls it. */
+#define PARTS_AT(name)                                                                                                 \
+    ssize_t name(int descriptor, const struct iovec *parts, int count, off_t offset, int flags) {                      \
+        FAIL_IF(file_fails(WRITE, descriptor));                                                                        \
+        SHORTEN(count);                                                                                                \
+        REAL(ssize_t, #name, int, const struct iovec *, int, off_t, int);                                              \
+        return call(descriptor, parts, count, offset, flags);                                                          \
+    }
+PARTS_AT(pwritev2)
+PARTS_AT(pwritev64v2)
+
 ssize_t copy_file_range(int from, off_t *start, int to, off_t *offset, size_t size, unsigned flags) {
     int descriptor = to;
     FAIL_IF(file_fails(WRITE, descriptor));
