@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,33 @@ def test_every_verb_is_in_the_protocol(chapter: str, verb: str) -> None:
 def test_the_protocol_has_no_verb_too_many() -> None:
     known = {verb for _, verb in verbs()}
     assert set() == set(re.findall(r"^\| ([A-Z]+) \|", read("docs/protocol.md"), re.MULTILINE)) - known
+
+
+def sentences() -> Iterator[tuple[str, bool]]:
+    """All texts in the code, with `…` for what differs, and whether each is said in a log above DEBUG."""
+    for path in (path for place in ("combine", "daemons") for path in (ROOT / place).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and node.args:
+                called, text = ast.unparse(node.func), text_of(node.args[0])
+                yield ("… " * (called == "Say") + text, bool(re.match(r"log\.(?!debug)|Say$", called)))
+            elif isinstance(node, ast.Constant | ast.JoinedStr):
+                yield text_of(node), False
+
+
+def text_of(node: ast.expr) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(text_of, node.values))
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return re.sub(r"%[sdg]", "…", node.value)
+    return "…"
+
+
+def test_every_sentence_of_the_logs_is_in_the_table_of_operations_and_no_other() -> None:
+    texts = dict(sorted(sentences()))
+    said = {text for text, is_said in texts.items() if is_said and re.search(r"\w", text)}
+    rows = re.findall(r"^\| [^|]+ \| (?:INFO|WARNING|ERROR) \| `([^`]+)` \|", read("docs/operations.md"), re.M)
+    assert set() == said - set(rows), "not in docs/operations.md"
+    assert set() == set(rows) - texts.keys(), "nobody says this"
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
