@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from combine import __version__
 from combine.cli import peers, plan, systemd
@@ -66,7 +67,7 @@ def examine(path: Path, overrides: tuple[str, ...] = ()) -> Iterator[Finding]:
         yield Finding("fail", "settings", str(error))
         settings = Settings()
     if not os.path.lexists(path):
-        makes = f"combine harvest URL makes one, and so does combine init {path}"
+        makes = f"combine harvest URL makes one, and so does combine init {quote(str(path))}"
         yield Finding("warn", "home", f"there is none yet at {path}: {makes}")
         return
     try:

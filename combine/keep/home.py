@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from combine.config import Settings
 from combine.errors import ConfigError
@@ -358,7 +359,7 @@ def _check_format(home: Home) -> None:
     try:
         text = home.format_file.read_text(encoding="utf-8", errors="replace").strip()
     except (FileNotFoundError, NotADirectoryError):
-        raise ConfigError(f"{home.path} is not a home; make one with: combine init {home.path}") from None
+        raise ConfigError(f"{home.path} is not a home; make one with: combine init {quote(str(home.path))}") from None
     except OSError as error:
         raise places.unfit(home.format_file, error) from None
     if text != FORMAT:

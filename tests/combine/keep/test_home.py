@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -125,8 +126,8 @@ def test_create_refuses_a_file(tmp_path: Path) -> None:
 
 
 def test_open_names_the_command_that_makes_a_home(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "missing", Path("/dev/null")):
-        with pytest.raises(ConfigError, match=f"is not a home; make one with: combine init {path}"):
+    for path in (tmp_path, tmp_path / "missing", tmp_path / "new one", Path("/dev/null")):
+        with pytest.raises(ConfigError, match=f"is not a home; make one with: combine init {quote(str(path))}$"):
             open_home(path, {})
 
 
