@@ -31,10 +31,10 @@ from combine import spawn
 from combine.channel import Channel
 from combine.config import Settings, load
 from combine.daemonise import cap, detach
-from combine.errors import EXIT_TRY_LATER, CombineError, ConfigError, passes
+from combine.errors import EXIT_FINDING, EXIT_TRY_LATER, CombineError, ConfigError, passes
 from combine.events import configure_logging
 from combine.keep.home import Home, open_home
-from combine.keep.locks import Lock, lock
+from combine.keep.locks import AlreadyHeld, Lock, lock
 from combine.loading import loading
 from combine.notify import Notify
 from combine.processes import Processes
@@ -295,7 +295,7 @@ def begin(options: Options) -> int:
         return run(options)
     except CombineError as error:
         print(f"keepalive: {error}", file=sys.stderr)
-        return error.exit_code
+        return EXIT_FINDING if isinstance(error, AlreadyHeld) else error.exit_code
     except OSError as error:
         if not passes(error):
             raise

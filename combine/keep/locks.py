@@ -25,6 +25,10 @@ _SAID = re.compile(rb"([1-9][0-9]{0,8})\n([0-9TZ:-]{1,30})\n")
 _SAID_BYTES = 64
 
 
+class AlreadyHeld(ConfigError):
+    """A lock is another process's; the sentence says whose."""
+
+
 class Lock:
     """A pid file that is held; it is given back by `close`, or by the end of the process and of all that it forked."""
 
@@ -56,9 +60,9 @@ class Lock:
 
 
 def lock(home: Home, name: str) -> Lock:
-    """Become the one `name` of this home, before its socket is bound; raises ConfigError saying who is it already.
+    """Become the one `name` of this home, before its socket is bound; raises AlreadyHeld saying who it is already.
 
-    A full disk raises RetryLater.
+    A place that is unfit raises ConfigError, a full disk RetryLater.
     """
     path = home.pid_file(name)
     try:
@@ -72,7 +76,7 @@ def lock(home: Home, name: str) -> Lock:
     except BlockingIOError:
         pid, since = who_holds(path)
         held.close()
-        raise ConfigError(
+        raise AlreadyHeld(
             f"{name} runs already on {home.path} (pid {pid}, since {since}); nothing was changed"
         ) from None
     except OSError as error:

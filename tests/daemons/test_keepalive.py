@@ -22,7 +22,7 @@ import pytest
 from combine import __version__, spawn
 from combine.cli import units
 from combine.config import Settings
-from combine.errors import EXIT_CONFIG, ConfigError
+from combine.errors import EXIT_CONFIG, EXIT_FINDING, ConfigError
 from combine.keep.home import Home
 from combine.notify import Notify
 from combine.processes import Processes, _Process
@@ -267,7 +267,7 @@ def test_a_second_start_says_who_runs_and_changes_nothing(home: Home) -> None:
         all_running(home, "harvester")
         with keepalive(home, "harvester") as second:
             _, log = second.communicate(timeout=PATIENCE_S)
-        assert EXIT_CONFIG == second.returncode
+        assert EXIT_FINDING == second.returncode
         assert f"pid {process.pid}" in log
         assert {"harvester": process.pid} == running(home.path)
         end(process)
