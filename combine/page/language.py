@@ -51,7 +51,7 @@ def judged(text: str, declared: str) -> str:
     if not found:
         return declared
     language, share = found[0]
-    stands = any(primary == other.partition("-")[0] and part >= share * _SHARE for other, part in found[1:])
+    stands = any(primary == other.partition("-")[0] and part >= share * _SHARE for other, part in found)
     return declared if stands else language
 
 

@@ -217,6 +217,8 @@ def test_the_charset_of_what_declares_none_and_is_ascii(kind: str, body: bytes, 
         (SWEDISH[:150], "en", "en"),  # so little does not speak against the page
         (SWEDISH[:150], "", "sv"),
         (MENU + SWEDISH, "sv-SE", "sv-SE"),
+        (SWEDISH, "sv-SE", "sv-SE"),  # as much of it as is said, however long the text
+        (SWEDISH * 4, "sv-SE", "sv-SE"),
         (SWEDISH + MENU, "en", "en"),
         (SWEDISH * 2 + MENU[:60], "en", "sv"),
         (MENU + SWEDISH, "de", "en"),
