@@ -14,10 +14,12 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from combine.channel import Channel, Context
 from combine.config import Settings, load
+from combine.duty import end_with
 from combine.errors import ConfigError, Rejected, RetryLater
 from combine.ipc.loop import run
 from combine.ipc.message import Message
@@ -157,7 +159,9 @@ class Idbd:
     async def start(self, server: Server) -> None:
         """Write the table of sites behind, and bring over what an earlier version left."""
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._write_sites()), loop.create_task(self._move(server))]
+        self._tasks = [loop.create_task(work) for work in (self._write_sites(), self._move(server))]
+        for task in self._tasks:
+            task.add_done_callback(partial(end_with, server.stopping))
 
     async def stop(self) -> None:
         """Write what waits, and close."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from combine.crashpoints import reached
+from combine.duty import end_with
 from combine.errors import RecordError, Rejected, RetryLater, WireError
 from combine.schedule import names
 from combine.schedule.clock import epoch_of, utc_text
@@ -171,12 +172,9 @@ class Duties:
         self.server.spoil(f"the disk failed: {error}", error)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A task that ends by a bug ends the daemon: keepalive's next one has all duties again."""
         self._tasks.discard(task)
         self._lookups.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a duty failed, the daemon ends", exc_info=error)
-            self.server.stopping.set()
+        end_with(self.server.stopping, task)
 
     # What wakes them --------------------------------------------------------------------------------------------
 

@@ -14,13 +14,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import sqlite3
 import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
+from combine.urls import site_of
 from formats import jcf
+from formats.jcf import RecordError
+
+log = logging.getLogger(__name__)
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS known(number INTEGER PRIMARY KEY, due INTEGER, record INTEGER, line TEXT);
@@ -199,8 +204,11 @@ class Known:
 
     # Of version 1 -----------------------------------------------------------------------------------------------
 
-    def move(self, count: int) -> None:
-        """Bring so many visits of version 1 over; after the last their table goes. The caller commits."""
+    def move(self, count: int) -> list[tuple[int, int]]:
+        """Bring so many visits of version 1 over; after the last their table goes. The caller commits.
+
+        Those whose line is damaged stay behind: of each the number of its site is given, and whether it had a record.
+        """
         rows = self._db.execute(
             "SELECT site, h, name, due, record, line FROM visit LEFT JOIN site ON id = site ORDER BY site, h LIMIT ?",
             (count,),
@@ -208,15 +216,23 @@ class Known:
         if not rows:
             self._db.execute("DROP TABLE visit")
             self.is_moving = False
-            return
-        moved = {}
-        for _, h, name, due, record, line in rows:
-            visit = jcf.parse_text(line)
-            moved[Key(visit.url, name, visit.kind, h)] = Visit(due, record, line)
+            return []
+        moved, damaged = {}, []
+        for site, h, name, due, record, line in rows:
+            try:
+                visit = jcf.parse_text(str(line))
+            except RecordError as error:
+                log.error("a visit of version 1 is damaged, its page counts as new site=%s fault=%s", name, error)
+                damaged.append((site, record))
+                continue
+            moved[Key(visit.url, name or site_of(visit.url), visit.kind, h)] = Visit(due, record, line)
         self.is_moving = False  # they are deleted at once
-        self.write(moved)
-        self.is_moving = True
+        try:
+            self.write(moved)
+        finally:
+            self.is_moving = True
         self._db.execute("DELETE FROM visit WHERE (site, h) <= (?, ?)", rows[-1][:2])
+        return damaged
 
     def _old(self, site: str, h: int) -> str:
         """The line that the table of version 1 has for a visit, "" if none."""

@@ -9,7 +9,7 @@ where its facts say it belongs.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 
 from combine.schedule.clock import Clock
@@ -83,7 +83,7 @@ class Roster:
             else:
                 self.sites.leave(site)
 
-    def numbers_of(self, names: Iterable[str]) -> dict[str, int]:
+    def numbers_of(self, names: Collection[str]) -> dict[str, int]:
         """The numbers of those of these sites that have one; none is woken."""
         known = self.numbers
         others = [name for name in names if name not in known]

@@ -116,7 +116,10 @@ class Visits:
     def move(self, count: int) -> None:
         """Bring so many of them over."""
         self._begin()
-        self._known.move(count)
+        for site, record in self._known.move(count):
+            self._changes["urls"] -= 1
+            if record:
+                self._count_record(site, -1)
 
     def counts(self) -> dict[str, int]:
         """How many URLs were visited, how many have a record, on how many sites; how many removals are held."""

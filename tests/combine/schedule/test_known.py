@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from combine.config import Settings
-from combine.schedule.known import url_key
+from combine.schedule.known import Known, url_key
 from combine.schedule.offered import question
 from combine.schedule.visits import Visits
 from combine.urls import site_of
@@ -98,6 +98,34 @@ def test_a_home_of_version_1_is_asked_while_it_comes_over(old: Path) -> None:
         assert (30,) == database.execute("SELECT count(*) FROM known").fetchone()
         assert [] == database.execute("SELECT name FROM sqlite_master WHERE name LIKE 'visit%'").fetchall()
         assert (2,) == database.execute("PRAGMA user_version").fetchone()
+
+
+@pytest.mark.parametrize("line", [None, "", b"\xff", "JCF/1 URL=", "no line"])
+def test_a_damaged_visit_stays_behind_and_the_others_come(
+    old: Path, line: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(sqlite3.connect(old)) as database:
+        database.execute("UPDATE visit SET line = ? WHERE h = ?", (line, url_key(URLS[4])))
+        database.execute("DELETE FROM site WHERE id = 3")  # of those the URL says the site
+        database.commit()
+    with closing(Visits(old, SETTINGS)) as visits:
+        while visits.is_moving:
+            visits.move(7)
+        assert [*URLS[:4], *URLS[5:]] == list(looked_up(visits, URLS))
+        assert (29, 29) == (visits.counts()["urls"], visits.counts()["records"])
+    assert ["a visit of version 1 is damaged"] == [record.getMessage().split(",")[0] for record in caplog.records]
+
+
+def test_what_fails_amid_a_portion_is_asked_for_in_both_tables(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(Visits(old, SETTINGS)) as visits:
+        visits.move(7)
+        visits.commit()
+        with monkeypatch.context() as broken:
+            broken.setattr(Known, "write", lambda *_: 1 // 0)
+            with pytest.raises(ZeroDivisionError):
+                visits.move(7)
+        assert visits.is_moving
+        assert {url: text(url) for url in URLS} == looked_up(visits, URLS)
 
 
 @pytest.mark.parametrize("moved", [0, 14, 40])
