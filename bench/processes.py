@@ -70,7 +70,8 @@ class Watch:
     def _note(self, pid: int, name: str, memory: bool) -> int:
         cpu_s, began = _spent(pid)
         # To a parent's count the kernel adds what its ended children wrote, which is counted as theirs here.
-        written = 0 if "keepalive" in name else int(_field(Path(f"/proc/{pid}/io").read_text(), "write_bytes"))
+        is_parent = "keepalive" in name or name == "command"
+        written = 0 if is_parent else int(_field(Path(f"/proc/{pid}/io").read_text(), "write_bytes"))
         cost = self.costs.setdefault((pid, began), Cost(name))
         cost.name, cost.cpu_s, cost.written_bytes = name, cpu_s, written
         if not memory:
