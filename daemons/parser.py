@@ -54,9 +54,12 @@ Item = tuple[int, int, Harvest]
 
 log = logging.getLogger(__name__)
 
-#: Batches claimed at a look; seconds between two looks at an empty spool, two questions for relink jobs, two looks for
-#: what others left, two pages after which keepalive is listened to.
-CLAIM, LOOK_S, RELINK_S, RECOVER_S, LISTEN_S = 2, 0.05, 0.5, 0.5, 0.02
+#: Batches claimed at a look; seconds between two questions for relink jobs, two looks for what others left, two pages
+#: after which keepalive is listened to.
+CLAIM, RELINK_S, RECOVER_S, LISTEN_S = 2, 0.5, 0.5, 0.02
+
+#: Seconds between two looks at an empty spool: at first, and at most; a share of the time that it was empty is added.
+LOOK_S, MOST_LOOK_S, LOOK_SHARE = 0.05, 0.25, 0.05
 
 #: Records that are written wait at most so long for one sync for all.
 SYNC_S = 2.0
@@ -94,7 +97,7 @@ class Parser:
         self._has_unseen = True
         self._should_stop = False
         self._documents = 0
-        self._born = time.monotonic()
+        self._born = self._worked = time.monotonic()
         self._next_relinks = self._next_recovery = self._next_listening = 0.0
         self._cpu = _CpuLimit(context.settings.page.cpu_s)
         self._yielded = Yielded(home.run / "yielded")
@@ -112,6 +115,7 @@ class Parser:
             while not self._is_over():
                 for batch in batches:
                     self._patiently(partial(self._batch, batch))
+                    self._worked = time.monotonic()
                 did_relink = self._relinks()
                 batches = self._patiently(self._claim)
                 if self._work.batches or self._work.leases:
@@ -119,7 +123,7 @@ class Parser:
                         self._patiently(self._finish)
                 elif not batches and not did_relink:
                     self._recover()
-                    self._wait(LOOK_S)
+                    self._wait(min(LOOK_S + LOOK_SHARE * (time.monotonic() - self._worked), MOST_LOOK_S))
             self._patiently(self._finish)
         except Stopped:
             self._finish_once()
