@@ -2,7 +2,8 @@
 
 `tests/data/home-1.tar.xz` is a home of combine-home 1, left by `kill -9` of all processes in the middle of a harvest:
 three records, two batches in hrf/new, one in raw/ as it came and one compressed, a robots.txt, seven rows, two seeds.
-It is never made anew: when the format changes, one of the next version is put beside it.
+`tables-2.tar.xz` is the same with tables of version 2, as they were when all visits had come over, not closed.
+They are never made anew: when the format changes, one of the next version is put beside them.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ QUICK = Settings(agent=Agent(url="https://example.org/us"), politeness=Politenes
 Run = Callable[..., Result]
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> Home:
-    """A home as version 1 left it."""
-    with tarfile.open(DATA / "home-1.tar.xz") as archive:
+@pytest.fixture(params=["home-1", "tables-2"])
+def old(tmp_path: Path, request: pytest.FixtureRequest) -> Home:
+    """A home as each version left it."""
+    with tarfile.open(DATA / f"{request.param}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     return open_home(tmp_path / "home-1", {})
 
@@ -94,14 +95,19 @@ def test_its_queue_goes_on(old: Home) -> None:
 
 def test_its_visits_are_known(old: Home) -> None:
     with closing(Visits(old.idb / "visits.sqlite", Settings())) as visits:
-        for is_moving in (True, False):
-            assert is_moving == visits.is_moving
+        for _ in range(2):
             found = {visit.url.removeprefix(WEB): visit for visit in visits.due(4e9, 100)}
             assert VISITED == {url: visit.get("OUTCOME") for url, visit in found.items()}
             assert '"v1"' == found["/a"].get("ETAG")
             assert {"urls": 6, "records": 3, "held": 0, "sites": 1} == visits.counts()
             while visits.is_moving:
                 visits.move(4)
+
+
+@pytest.mark.parametrize(("old", "is_moving"), [("home-1", True), ("tables-2", False)], indirect=["old"])
+def test_only_visits_of_version_1_come_over(old: Home, is_moving: bool) -> None:
+    with closing(Visits(old.idb / "visits.sqlite", Settings())) as visits:
+        assert is_moving == visits.is_moving
 
 
 def test_its_batches_can_be_parsed_and_its_robots_txt_holds(old: Home) -> None:
