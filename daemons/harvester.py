@@ -273,8 +273,8 @@ def _line(job: Job, permission: Permission | None = None, **params: str | int | 
     is_changed = permission is not None and permission.changed
     return jcf.job(
         URL=job.url,
-        FETCH=job.params.get("FETCH"),
-        LEASE=job.params.get("LEASE"),
+        FETCH=job.fetch,
+        LEASE=job.get("LEASE"),
         DELAY=f"{delay:g}" if delay else None,
         ROBOTS="changed" if is_changed else None,
         **params,

@@ -139,24 +139,30 @@ def dump(value: Harvest) -> bytes:
 
 def head(value: Harvest, body_length: int) -> bytes:
     """Write everything before a body that lies elsewhere; an LF must follow that body. Raises RecordError as `dump`."""
-    job = jcf.dump(value.job).decode()
-    if fault := _fault_of(value, body_length) or _fault_of_lines(value):
-        raise RecordError(fault)
-    protocol = f"Protocol: {value.protocol}\n" if value.protocol else ""
-    peer = f"Peer: {value.peer}\n" if value.peer else ""
-    digest = f"Digest: {value.digest}\n" if value.digest else ""
-    robots = f"Robots: {value.robots}\n" if value.robots else ""
-    tls = f"Tls: {value.tls}\n" if value.tls else ""
-    truncated = f"Truncated: {value.truncated}\n" if value.truncated else ""
-    extra = "".join([f"{name}: {text}\n" for name, text in value.extra]) if value.extra else ""
     # Unknown lines go before the three lengths, so that these always close a head.
-    text = (
-        f"{VERSION}\nJob: {job}\nOutcome: {value.outcome}\n{protocol}Fetched: {value.fetched}\n"
-        f"Elapsed-Ms: {value.elapsed_ms}\n{peer}{digest}{robots}{tls}{truncated}{extra}"
-        f"Request-Length: {len(value.request)}\nHeader-Length: {len(value.header)}\nBody-Length: {body_length}\n\n"
-    )
+    rows = [
+        VERSION,
+        f"Job: {jcf.dump(value.job).decode()}",
+        f"Outcome: {value.outcome}",
+        f"Protocol: {value.protocol}" if value.protocol else "",
+        f"Fetched: {value.fetched}",
+        f"Elapsed-Ms: {value.elapsed_ms}",
+        f"Peer: {value.peer}" if value.peer else "",
+        f"Digest: {value.digest}" if value.digest else "",
+        f"Robots: {value.robots}" if value.robots else "",
+        f"Tls: {value.tls}" if value.tls else "",
+        f"Truncated: {value.truncated}" if value.truncated else "",
+        *[f"{name}: {text}" for name, text in value.extra],
+        f"Request-Length: {len(value.request)}",
+        f"Header-Length: {len(value.header)}",
+        f"Body-Length: {body_length}",
+    ]
+    lines = [row for row in rows if row]
+    text = "\n".join(lines)
+    if fault := _fault_of(value, body_length) or _fault_of_extra(value.extra) or _fault_of_lines(text, lines):
+        raise RecordError(fault)
     try:
-        raw = text.encode("utf-8")
+        raw = text.encode("utf-8") + b"\n\n"
     except UnicodeEncodeError as error:
         raise RecordError(f"character {error.start} of the HRF head cannot be written in UTF-8") from None
     if len(raw) > HEAD_BYTES:
@@ -279,35 +285,26 @@ def _fault(lines: Mapping[str, str]) -> str:
 
 def _fault_of(value: Harvest, body_length: int) -> str:
     """What no head can say of a harvest; "" if nothing."""
-    request, header = len(value.request), len(value.header)
-    if (
-        value.outcome in OUTCOMES
-        and value.truncated in TRUNCATIONS
-        and _FETCHED.fullmatch(value.fetched)
-        and 0 <= value.elapsed_ms <= NUMBERS["Elapsed-Ms"]
-        and request <= HEADER_BYTES
-        and header <= HEADER_BYTES
-        and 0 <= body_length <= BODY_BYTES
-    ):
+    numbers = (value.elapsed_ms, len(value.request), len(value.header), body_length)
+    is_said = value.outcome in OUTCOMES and value.truncated in TRUNCATIONS and _FETCHED.fullmatch(value.fetched)
+    if is_said and all([0 <= number <= most for number, most in zip(numbers, NUMBERS.values(), strict=True)]):
         return ""
-    numbers = (value.elapsed_ms, request, header, body_length)
     said = {"Job": "", "Outcome": value.outcome, "Fetched": value.fetched, "Truncated": value.truncated}
     return _fault(said | {name: str(number) for name, number in zip(NUMBERS, numbers, strict=True)})
 
 
-def _fault_of_lines(value: Harvest) -> str:
-    """Which further line has a name that it cannot have, and which line holds a line end; "" if none."""
-    for name, _ in value.extra:
+def _fault_of_extra(extra: tuple[tuple[str, str], ...]) -> str:
+    for name, _ in extra:
         if name in HEAD or not _NAME.fullmatch(name):
             return f"{name[:60]!r} is not a name for a further line of an HRF head"
-    # A job line holds none, and the other values were looked at.
-    said = f"{value.protocol}{value.peer}{value.digest}{value.robots}{value.tls}"
-    if "\n" not in said and "\r" not in said and not value.extra:
+    return ""
+
+
+def _fault_of_lines(text: str, lines: list[str]) -> str:
+    """Which of the lines, that are joined in `text`, holds a line end; "" if none."""
+    if "\r" not in text and text.count("\n") == len(lines) - 1:
         return ""
-    named = [("Protocol", value.protocol), ("Peer", value.peer), ("Digest", value.digest), ("Robots", value.robots)]
-    lines = [f"{name}: {text}" for name, text in (*named, ("Tls", value.tls), *value.extra)]
-    at_fault = next(filter(_LINE_END.search, lines), "")
-    return f"a line of an HRF head cannot hold a line end: {at_fault[:60]!r}" if at_fault else ""
+    return f"a line of an HRF head cannot hold a line end: {next(filter(_LINE_END.search, lines))[:60]!r}"
 
 
 def _read_job(line: str, offset: int) -> Job:

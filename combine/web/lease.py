@@ -162,11 +162,6 @@ class Tools:
     reports: Reports
     should_stop: Callable[[], bool]
     in_flight: int = 0
-    head_first: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Names are looked up for each job."""
-        self.head_first = frozenset(self.settings.harvest.head_first)
 
 
 class Worker:
@@ -276,7 +271,8 @@ class Worker:
 
     async def _look_first(self, job: Job, address: str, permission: Permission) -> Fetched | None:
         """A HEAD where the name says that it is nothing to read; None where the page must be asked for all the same."""
-        if extension_of(job.url) not in self._tools.head_first or job.kind != "page" or job.get("REQUISITES"):
+        names = self._tools.settings.harvest.head_first
+        if job.kind != "page" or job.get("REQUISITES") or extension_of(job.url) not in names:
             return None
         fetched = await self._ask(job, address, permission.robots, head_only=True)
         is_answer = fetched.is_unread or fetched.outcome in ("redirect", "not-modified")
@@ -318,10 +314,8 @@ class Worker:
         tools.in_flight += 1
         self._asked += 1
         try:
-            if not self._is_spaced:
-                return await tools.fetcher.fetch(job, address, robots=robots, head_only=head_only)
             fetch = partial(tools.fetcher.fetch, job, address, robots=robots, head_only=head_only)
-            return await tools.spacing.ask(address, fetch)
+            return await (tools.spacing.ask(address, fetch) if self._is_spaced else fetch())
         finally:
             tools.in_flight -= 1
             self._ended = boottime()

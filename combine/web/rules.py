@@ -72,10 +72,6 @@ _KEYS = (
 SIGNALS = {"signal": "content-signal", "usage": "content-usage", "license": "license"}
 
 
-#: A URL in its normal form: nothing comes before its path. What `path_of` reads slowly gives the same of it.
-_USUAL = re.compile("https?://[^/?;#]+(/[^#]*)")
-
-
 class _Rule(NamedTuple):
     length: int
     allow: bool
@@ -98,7 +94,6 @@ class Rules:
     _signals: tuple[_Signal, ...] = ()
     _rules: tuple[_Rule, ...] = ()
     _beginnings: tuple[str, ...] = ()  # of all patterns: one look tells that none of them can match
-    has_signals_by_path: bool = False  # whether what is said about the use of a page depends on which page it is
 
     @classmethod
     def parse(cls, body: bytes, agent: str) -> Rules:
@@ -111,8 +106,7 @@ class Rules:
         beginnings = tuple(dict.fromkeys(rule.pieces[0] for rule in rules))
         signals = tuple(dict.fromkeys([*reading.signals, *group.signals]))
         sitemaps = tuple(dict.fromkeys(reading.sitemaps))
-        by_path = any(signal.rule is not None for signal in signals)
-        return cls(max(group.delays, default=None), sitemaps, signals, tuple(rules), beginnings, by_path)
+        return cls(max(group.delays, default=None), sitemaps, signals, tuple(rules), beginnings)
 
     def allows(self, url: str) -> bool:
         """Say whether the URL may be asked for; robots.txt itself always may."""
@@ -126,6 +120,11 @@ class Rules:
             if path.startswith(pieces[0]) and _matches(path, pieces, to_end):
                 return allow
         return True
+
+    @property
+    def has_signals_by_path(self) -> bool:
+        """Whether what is said about the use of a page depends on which page it is."""
+        return any(signal.rule is not None for signal in self._signals)
 
     def signals_of(self, url: str) -> tuple[tuple[str, str], ...]:
         """What is said about the use of a page, as name and value, word for word.
@@ -224,8 +223,6 @@ class _Reading:
 
 def path_of(url: str) -> str:
     """The path and query of a URL, from its first slash, without the fragment; `/` where it has none."""
-    if (usual := _USUAL.match(url)) is not None:
-        return usual[1]
     start = 2 if url.startswith("//") else 0
     scheme_end = url.find("://", start)
     first = _first_of(url, start)
