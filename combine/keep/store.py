@@ -208,9 +208,7 @@ def _read(place: str, reader: Callable[[bytes], Read]) -> Read:
 def _write_file(path: str, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(descriptor, left) :]
+        places.write_all(descriptor, data, 0)
     finally:
         os.close(descriptor)
 

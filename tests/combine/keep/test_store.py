@@ -175,7 +175,7 @@ def test_what_a_failing_disk_does_not_let_go_goes_before_the_next_sync(home: Hom
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "write", fail)
+        patch.setattr(os, "pwrite", fail)
         patch.setattr(os, "unlink", fail)
         for _ in range(2):
             with pytest.raises(OSError, match="No space"):
