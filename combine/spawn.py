@@ -59,7 +59,6 @@ def go_on(body: Callable[[], int]) -> int:
 
     Signals mean in it what they mean to a program. The caller has one thread.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as some parents hand it on, it hides how the child ends
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import setproctitle
 
-from combine import spawn
+from combine import inherited, spawn
 from combine.channel import Channel
 from combine.config import Settings, load
 from combine.daemonise import cap, detach
@@ -180,7 +180,6 @@ class Keepalive:
         for end in (ours, theirs):
             end.setblocking(False)
         self.processes.held += [ours, theirs]
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as some parents hand it on, it hides how children end
         signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
@@ -289,6 +288,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def begin(options: Options) -> int:
     """The program's life in a process that may become keepalive; gives the exit code, and says why it is not 0."""
+    inherited.mend()
     # What a shell or a test runner left open is not ours to keep, nor our children's.
     _close_inherited(options.ready_fd)
     try:

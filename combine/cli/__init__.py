@@ -10,16 +10,14 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from combine import __version__
+from combine import __version__, inherited
 from combine.cli.session import home_option, quiet_option
-from combine.cli.streams import open_closed
 from combine.errors import EXIT_FINDING, EXIT_TRY_LATER, EXIT_USAGE, CombineError, RecordError, passes
 from combine.loading import loading
 
@@ -112,8 +110,7 @@ class Commands(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         if args is None:
-            open_closed()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it hands that on, and ends are not told
+            inherited.mend()
         try:
             code = super().main(args, prog_name or "combine", complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()

@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple
 import click
 
 import combine
-from combine.cli.streams import open_closed
+from combine import inherited
 from combine.config import Settings, load
 from combine.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FINDING, CombineError, ConfigError
 from combine.keep.home import Home, find, is_home, open_home
@@ -270,7 +270,7 @@ def _await_end(pidfd: int, patience_s: float) -> bool:
 
 def _start(unit: str, given: Mapping[str, Any]) -> int:
     """What every start-* does, with its options by name."""
-    open_closed()
+    inherited.mend()
     place = find(given["home"], os.environ, Path.cwd())
     workers, overrides, owner = given.get("workers") or 0, given["overrides"], given["owner"]
     try:
@@ -340,7 +340,7 @@ def start_harvester(**given: Any) -> None:
 @_SHARED[0]
 def stop_all(home: str | None) -> None:
     """Stop everything that runs on a home."""
-    open_closed()
+    inherited.mend()
     place = find(home, os.environ, Path.cwd())
     if not is_home(place):
         click.echo(f"{place} is not a home; name one with --home", err=True)

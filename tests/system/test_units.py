@@ -81,7 +81,9 @@ FORKS = """
 import os, signal, sys
 from pathlib import Path
 signal.signal(signal.SIGCHLD, getattr(signal, sys.argv[2]))
+from combine import inherited
 from combine.cli import units
+inherited.mend()
 home = Path(sys.argv[1])
 print(units.await_unit(units.begin_unit(home, "cabin", owner=os.getpid(), forks=True), 10.0))
 for pid in units.running(home).values():
@@ -111,7 +113,7 @@ def test_a_forked_unit_is_a_child_in_a_session_of_its_own_until_it_is_stopped(
 @pytest.mark.parametrize("forks", [True, False])
 def test_a_start_needs_no_standard_stream(home: Home, closed: str, forks: bool) -> None:
     program = (
-        "from combine.cli import units; from combine.cli.streams import open_closed; open_closed();"
+        "from combine.cli import units; from combine import inherited; inherited.mend();"
         f"units.await_unit(units.begin_unit(units.Path({str(home.path)!r}), 'cabin', forks={forks}), 10.0)"
     )
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-P", "-c", program]
