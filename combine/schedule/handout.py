@@ -223,7 +223,10 @@ class Handout(Leases):
         while count < len(turns) and room > 0:
             turn, count = turns[count], count + 1
             site, first = turn.site, next(iter(turn.rows), None)
-            asked = self.seeds.get(first.seed).delay if first is not None and first.seed else site.asked
+            if first is None:
+                asked = site.asked
+            else:
+                asked = self.seeds.get(first.seed).delay if first.seed else self._pace_of_errand(site, first)
             if asked != site.asked:
                 site.asked, size = asked, turn.size
                 self._measure(turn)
@@ -233,6 +236,11 @@ class Handout(Leases):
             room -= min(turn.size, site.ready)
         self._fill(short)
         return count
+
+    def _pace_of_errand(self, site: Site, errand: Ready) -> str:
+        """A robots job belongs to no run: it goes at the pace of its site's next job, or of the site that waits."""
+        waiting = self.waits_for(errand.line)
+        return self.pace_of(site, waiting) if waiting is not None else self.pace_of(site)
 
     def _within_budgets(self, turn: Turn) -> bool:
         """Keep those of a turn's rows that may go: their runs can pay for them, and their site is not blocked for them.

@@ -16,7 +16,8 @@ from combine.schedule import politeness
 from combine.schedule.board import HOURS, Board
 from combine.schedule.rows import LEASED, QUEUED, Row
 from combine.schedule.sites import DUE, Site
-from combine.urls import network_of
+from combine.urls import network_of, site_of
+from formats import jcf
 
 #: Addresses remembered; above, those that have rested are forgotten.
 ADDRESSES = 10_000
@@ -95,9 +96,24 @@ class Leases(Board):
         if not is_free or (site.address and not self.may_share(site.host, site.address, holder, now)):
             self.settle(site)
             return None
+        site.asked = self.pace_of(site)
         lease = self.open_lease(site, holder, self.delay(site), now)
         self.save_leases()
         return lease
+
+    def pace_of(self, *sites: Site) -> str:
+        """The pace of the run of a site's next job; of several sites, of the first that has one.
+
+        Without a job it is that of the last, which nobody knows after a start.
+        """
+        seeds = (self.rows.seed_of(site.id) for site in sites)
+        if seed := next(filter(None, seeds), 0):
+            return self.seeds.get(seed).delay
+        return next((site.asked for site in sites if site.asked), "")
+
+    def waits_for(self, line: str) -> Site | None:
+        """The site that waits for the robots job on a line."""
+        return self.site_named(site_of(jcf.parse_text(line).get("FOR")))
 
     def save_leases(self) -> None:
         """Write the leases that began, and the last number that was used."""

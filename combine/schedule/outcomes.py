@@ -102,7 +102,7 @@ class Outcomes(Handout):
 
     def answer_robots(self, row: Row, frees: bool) -> None:
         """A robots job is answered, so its row goes; where FOR's copy is written, the site that waited is free."""
-        waiting = self.site_named(site_of(jcf.parse_text(row.line).get("FOR")))
+        waiting = self.waits_for(row.line)
         self.delete(row)
         self.settle_row(row)
         if waiting is not None and frees and waiting.reason.startswith(ROBOTS_ELSEWHERE):
@@ -112,7 +112,7 @@ class Outcomes(Handout):
 
     def bury(self, row: Row, reason: str, events: str, **columns: object) -> None:
         """Make a row dead; the site that waits for a robots job says why it goes on waiting."""
-        waiting = self.site_named(site_of(jcf.parse_text(row.line).get("FOR"))) if row.kind == "robots" else None
+        waiting = self.waits_for(row.line) if row.kind == "robots" else None
         if waiting is not None and waiting.reason.startswith(ROBOTS_ELSEWHERE):
             waiting.reason = f"robots.txt cannot be read: {reason}"[:REASON_LENGTH]
             self.save_site(waiting)

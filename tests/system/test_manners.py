@@ -110,7 +110,7 @@ def test_no_site_is_asked_too_soon(
     wanted |= {shops.url("one", path) for path in (*AWAY[:3], "/away.html", "/only-by-redirect.html")}
     wanted |= {shops.url("three", "/only-by-sitemap.html")}
     wanted -= {shops.url("two", "/p3.html")}
-    assert wanted == home.urls()
+    assert wanted == home.urls(), said
     for name, why in (("six-hops", "(redirect)"), ("silent", "(timeout)")):
         assert {"/robots.txt"} == {entry["path"] for entry in shops.by_name[name].requests()}
         sentence = said.partition(f"combine: {name}.shop.co.uk")[2].partition("\n")[0]

@@ -528,6 +528,15 @@ def test_try_leases_a_site_without_a_job(world: World) -> None:
     assert 1 == len(world.take(B))
 
 
+def test_try_keeps_the_pace_of_the_run_also_after_a_crash() -> None:
+    world = World()
+    world.seed("http://a.example/", DELAY="2")
+    world.crash()
+    lease = world.frontier.take_site(A, "a.example")
+    assert lease is not None
+    assert 2 == lease.delay
+
+
 def test_a_site_that_nobody_may_ask_cannot_be_tried(shared: World) -> None:
     shared.resolve()
     shared.take(A, 1)

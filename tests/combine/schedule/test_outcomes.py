@@ -463,6 +463,32 @@ def test_a_robots_job_goes_although_its_own_site_is_blocked(world: World) -> Non
     assert ["a.example"] == [job.url[7:16] for job in world.take()]
 
 
+@pytest.mark.parametrize(
+    ("seeds", "pace"),
+    [
+        ({"http://b.example/": "2"}, "2"),  # that of its site's next job …
+        ({URL: "3", "http://b.example/": "2"}, "2"),
+        ({URL: "3"}, "3"),  # … or, where it has none, of the site that waits
+        ({URL: "auto"}, f"{KNOWN.politeness.auto_start_s:g}"),
+        ({URL: "3", "http://b.example/": ""}, "60"),  # that of the settings, if its own run asks for none
+        ({}, "60"),
+    ],
+)
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_robots_job_goes_at_the_pace_of_a_run(seeds: dict[str, str], pace: str, crashes: bool) -> None:
+    """It has no seed: were the pace of the settings taken, its site would rest for a minute in a run of seconds."""
+    world = World()
+    for url, delay in seeds.items():
+        world.seed(url, **({"DELAY": delay} if delay else {}))
+    errand(world)
+    if crashes:
+        world.crash()
+        world.clock.sleep(5)  # after a start every address rests a moment
+    assert {pace} == {job.get("DELAY") for job in world.take() if job.kind == "robots"}
+    world.frontier.keep_only(A, ())
+    assert float(pace) == pytest.approx(world.site("b.example").next - world.clock.boot(), abs=0.1)
+
+
 def test_two_sites_may_wait_for_each_other(world: World) -> None:
     world.seed("http://b.example/")
     errand(world)
