@@ -240,6 +240,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[], help="names of peers; without it all")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "out")
+    parser.set_defaults(plain=False)
     options = parser.parse_args()
     runs, faults = compare(options)
     show(runs, faults, {peer.name: peer.work for peer in peers()})

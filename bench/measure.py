@@ -77,7 +77,7 @@ class Web:
 def served(options: argparse.Namespace) -> Iterator[Web]:
     """Serve the synthetic web while the body runs."""
     words = [sys.executable, "-m", "bench.web", "--pages", str(options.pages), "--hosts", str(options.hosts)]
-    words += ["--latency", str(options.latency)]
+    words += ["--latency", str(options.latency), *(["--plain"] if options.plain else [])]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout
         try:
@@ -189,6 +189,7 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=5_000)
     parser.add_argument("--hosts", type=int, default=100)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer of the web")
+    parser.add_argument("--plain", action="store_true", help="a web without redirects and dead links")
     parser.add_argument("--harvesters", type=int, default=1)
     parser.add_argument("--parsers", type=int, default=2)
     parser.add_argument("--sites", type=int, default=Settings().harvest.sites, help="leased sites a harvester")

@@ -40,11 +40,12 @@ SYLLABLES = ("al am be bru ca da de el en fo ga he il ka lo mar mi nor").split()
 
 @dataclass(frozen=True)
 class Web:
-    """A synthetic web of `pages` pages on `hosts` hosts, all of one port."""
+    """A synthetic web of `pages` pages on `hosts` hosts, all of one port; a plain one leads to nothing but pages."""
 
     pages: int = 5_000
     hosts: int = 100
     port: int = 0
+    is_plain: bool = False
 
     def address(self, host: int) -> str:
         """The loopback address of a host."""
@@ -98,18 +99,25 @@ class Web:
         for step in range(ABROAD):
             other = (host + 1 + (number * 7 + step * 13) % self.hosts) % self.hosts
             hrefs.append(f"{self.origins[other]}/p/{(number * 3 + step) % self.size_of(other)}.html")
-        if number % 7 == 0:
-            hrefs.append(f"/moved/{(index + 5) % size}.html")
-        if number % 10 == 0:
-            hrefs.append(f"/dead/{index % 20}.html")
-        if number % 25 == 0:
-            hrefs.append(f"/closed/{index % 10}.html")
+        if not self.is_plain:
+            hrefs += self._astray(index, number)
         words = self._words
         items = "".join(
             f'<li><a href="{href}">{words[(number + place) % len(words)]}</a></li>\n'
             for place, href in enumerate(hrefs)
         )
         return f"<ul>{items}</ul>\n<footer><p>Page {number}</p></footer></body></html>\n".encode()
+
+    def _astray(self, index: int, number: int) -> list[str]:
+        """What a link may lead to beside pages: redirects, dead links, and what robots.txt closes."""
+        hrefs = []
+        if number % 7 == 0:
+            hrefs.append(f"/moved/{(index + 5) % self.size_of(number % self.hosts)}.html")
+        if number % 10 == 0:
+            hrefs.append(f"/dead/{index % 20}.html")
+        if number % 25 == 0:
+            hrefs.append(f"/closed/{index % 10}.html")
+        return hrefs
 
     def _cut(self, number: int, length: int) -> bytes:
         """As many whole blocks of the long body as come nearest to a length."""

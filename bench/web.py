@@ -1,6 +1,6 @@
 """web: the synthetic web, answered by one process fast enough to be no part of what is measured.
 
-    python -m bench.web [--pages 5000] [--hosts 100] [--port 0] [--latency 0.0]
+    python -m bench.web [--pages 5000] [--hosts 100] [--port 0] [--latency 0.0] [--plain]
 
 Takes   GET and HEAD of http://127.1.x.y:PORT/, an address a host; /__stats on any of them says what was asked so far.
 Calls   nobody.
@@ -17,7 +17,7 @@ import functools
 import socket
 import time
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import orjson
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
 async def serve(web: Web, latency_s: float) -> None:
     """Listen on all hosts' addresses until cancelled."""
     sockets = _listen(web)
-    web = Web(web.pages, web.hosts, sockets[0].getsockname()[1])
+    web = replace(web, port=sockets[0].getsockname()[1])
     server = Server(web, latency_s)
     server.prepare()
     loop = asyncio.get_running_loop()
@@ -240,9 +240,11 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=100)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
+    parser.add_argument("--plain", action="store_true", help="no redirects, no dead links: each request is a page")
     options = parser.parse_args()
+    web = Web(options.pages, min(options.hosts, options.pages), options.port, options.plain)
     try:
-        uvloop.run(serve(Web(options.pages, min(options.hosts, options.pages), options.port), options.latency))
+        uvloop.run(serve(web, options.latency))
     except KeyboardInterrupt:
         return
 

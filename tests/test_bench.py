@@ -32,6 +32,17 @@ def test_every_page_of_the_synthetic_web_is_reached_on_its_own_host() -> None:
         assert web.size_of(host) == len(reached)
 
 
+def test_a_plain_web_leads_to_nothing_but_its_pages() -> None:
+    webs = {is_plain: Web(pages=157, hosts=10, port=80, is_plain=is_plain) for is_plain in (True, False)}
+    paths = {
+        is_plain: {
+            path for number in range(157) for path in re.findall(rb'href="/(\w+)/', web.body(number % 10, number // 10))
+        }
+        for is_plain, web in webs.items()
+    }
+    assert {True: {b"p"}, False: {b"p", b"moved", b"dead", b"closed"}} == paths
+
+
 def test_the_synthetic_web_is_like_real_ones() -> None:
     web = Web(pages=1_024, hosts=16, port=80)
     bodies = [web.body(host, index) for host in range(16) for index in range(web.size_of(host))]
