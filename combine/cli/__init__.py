@@ -111,6 +111,7 @@ class Commands(click.Group):
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         if args is None:
             inherited.mend()
+            _name_stdout()
         try:
             code = super().main(args, prog_name or "combine", complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
@@ -140,6 +141,12 @@ class Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         return result
+
+
+def _name_stdout() -> None:
+    from combine.cli import screen
+
+    screen.name_stdout()
 
 
 def _usage(error: click.ClickException) -> str:

@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -47,6 +48,28 @@ def put_bytes(data: bytes | memoryview) -> None:
         put(str(data, "utf-8", "replace"))
     else:
         sys.stdout.buffer.write(data)
+
+
+class _Stdout(io.FileIO):
+    """Standard output, whose first fault says where it came about; what is left then goes nowhere."""
+
+    _has_failed = False
+
+    def write(self, data: Any) -> int | None:  # type: ignore[override]  # None where it would block
+        if self._has_failed:  # the interpreter's end tries again, and would complain of it
+            return len(data)
+        try:
+            return super().write(data)
+        except OSError as error:
+            self._has_failed = True
+            raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+def name_stdout() -> None:
+    """Let a full disk below stdout be told from one below the home, whoever writes to it."""
+    old = sys.stdout
+    buffer = io.BufferedWriter(_Stdout(old.fileno(), "w", closefd=False))
+    sys.stdout = io.TextIOWrapper(buffer, old.encoding, old.errors, line_buffering=old.isatty())
 
 
 def put_json(value: Any) -> None:

@@ -140,13 +140,21 @@ def test_whoever_closes_the_pipe_has_what_he_wanted(home: Home, put: Callable[..
     assert (0, b"") == (child.returncode, said)
 
 
-def test_a_full_disk_below_stdout_is_one_sentence(home: Home, put: Callable[..., object]) -> None:
+@pytest.mark.parametrize(
+    "words", [["list"], ["export"], ["show", "http://a.org/"], ["config"], ["status", "--json"], ["--version"]]
+)
+@pytest.mark.parametrize("records", [1, 200])  # what stdout holds back until the end, and more
+def test_a_full_disk_below_stdout_is_one_sentence(
+    home: Home, put: Callable[..., object], words: list[str], records: int
+) -> None:
     put("http://a.org/")
+    for number in range(records - 1):
+        put(f"http://a.org/{number}/{'x' * 60}")
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*PROGRAM, "--home", str(home.path), "list"], stdout=full, stderr=subprocess.PIPE, check=False
+            [*PROGRAM, "--home", str(home.path), *words], stdout=full, stderr=subprocess.PIPE, check=False
         )
-    assert (75, b"combine: No space left on device\n") == (done.returncode, done.stderr)
+    assert (75, b"combine: standard output: No space left on device\n") == (done.returncode, done.stderr)
 
 
 def test_init_says_what_it_did(tmp_path: Path) -> None:
