@@ -1,6 +1,6 @@
 """scale: what a link and a job cost the scheduler and idbd, by how many URLs are known already.
 
-    python -m bench.scale [--millions 1 5] [--ticks 100] [--sites 200000] [--aged] [--queued 1]
+    python -m bench.scale [--millions 1 5 10 20] [--ticks 100] [--sites 200000] [--aged] [--queued 1]
 
 For each size a process of its own fills idbd with visits (straight into its table: nothing else would end), and then
 plays parsers and harvesters to the engines of both daemons: messages are written and read as on the wire, only the
@@ -9,7 +9,7 @@ those, and commits as often as the daemons would. With `--aged` the same is meas
 of the queue and a third of the visits forgotten, these and another third harvested again. `--queued` puts so many
 million rows into the queue. At the end the process kills itself, and another one opens what it left. Sites have names
 below one domain and sizes by Zipf; the page cache is warm. The table is of CPU on one core, for links and jobs the mean
-of all ticks; JSON goes to bench/out/. What a lease costs, and the memory of sites that wait, `bench.leases` says then.
+of all ticks; JSON goes to bench/out/. What a lease costs, and the memory of sites that wait, `bench.leases` says first.
 """
 
 from __future__ import annotations
@@ -317,11 +317,11 @@ def anonymous_bytes() -> int:
 def main() -> int:
     """Measure each size in processes of its own, and print the table."""
     parser = argparse.ArgumentParser(description="What a link and a job cost, by how many URLs are known.")
-    parser.add_argument("--millions", type=float, nargs="+", default=[1, 5])
+    parser.add_argument("--millions", type=float, nargs="+", default=[1, 5, 10, 20])
     parser.add_argument("--ticks", type=int, default=100)
     parser.add_argument("--sites", type=int, default=200_000)
     parser.add_argument("--aged", action="store_true", help="measure again after deletes and a second harvest")
-    parser.add_argument("--queued", type=float, default=0, help="million rows in the queue at the new start")
+    parser.add_argument("--queued", type=float, default=1, help="million rows in the queue at the new start")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "out")
     parser.add_argument("--fill", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--reopen", type=Path, help=argparse.SUPPRESS)
@@ -332,6 +332,7 @@ def main() -> int:
     if options.fill:
         print(json.dumps(measure(int(options.millions[0] * 1e6), options, options.fill)), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
+    subprocess.run([sys.executable, "-m", "bench.leases", "--sites", str(options.sites)], cwd=ROOT, check=True)
     print(f"{'known':>11}{''.join(f'{head:>{width}}' for head, width, _ in COLUMNS)}")
     figures = []
     for size in options.millions:
@@ -340,7 +341,6 @@ def main() -> int:
         print(f"{row['known']:>11,}{''.join(f'{show(row):>{width}}' for _, width, show in COLUMNS)}", flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / time.strftime("scale-%Y%m%d-%H%M%S.json")).write_text(json.dumps(figures, indent=1) + "\n")
-    subprocess.run([sys.executable, "-m", "bench.leases", "--sites", str(options.sites)], cwd=ROOT, check=True)
     return 0
 
 
