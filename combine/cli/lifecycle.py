@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from combine.cli import peers, plan, systemd, units
+from combine.cli import peers, plan, run, systemd, units
 from combine.cli.screen import counted, put, put_json, say
 from combine.cli.session import Session, command
 from combine.cli.started import Started
@@ -166,13 +166,18 @@ def refuse_without_contact(home: Home, settings: Settings, overrides: tuple[str,
     with Started(home, overrides) as started:
         started.need("cabin")
         with peers.scheduler(home) as client:
-            stat = _settled(client)
+            # Another `start` may ask the same at this moment, of a scheduler of its own that is stopped then.
+            stat = run.insist(lambda: _settled(client), _NAMES_S, lambda: started.revive(_unsaid))
     if stat.public:
         raise ConfigError(
             f"jobs of {counted(stat.public, 'public site')} are queued and nobody to ask is named: "
             "set agent.url or agent.email in combine.toml"
         )
     say(f"combine: {plan.contact_lines()}")
+
+
+def _unsaid(_: str) -> None:
+    """That a scheduler is started for one question is not worth a sentence."""
 
 
 def _settled(client: peers.Client) -> peers.Stat:

@@ -11,6 +11,7 @@ from click.testing import Result
 
 from combine.cli import lifecycle, systemd, units
 from combine.errors import CombineError
+from combine.ipc.message import message
 from combine.keep.home import Home
 from formats.jcf import job
 from tests.combine.cli.conftest import Desk
@@ -57,6 +58,12 @@ def test_start_without_contact_goes_on_where_only_listed_hosts_are_queued(combin
     assert 0 == result.exit_code
     assert ["cabin", "cabin", "hdb", "harvester"] == [unit for unit, _, _ in desk.started]
     assert "[agent]" in result.stderr
+
+
+def test_start_asks_again_where_another_start_stops_the_scheduler(combine: Run, desk: Desk) -> None:
+    desk.scheduler["STAT"] = [message("RETRY", text="it stops"), ok(stat(PUBLIC=0, QUEUED=9))]
+    assert 0 == combine("start").exit_code
+    assert ["cabin", "cabin", "hdb", "harvester"] == [unit for unit, _, _ in desk.started]
 
 
 def test_restart_keeps_the_number_of_workers(combine: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
