@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
 
 from combine.cli import peers
 from combine.cli.peers import Stat
@@ -21,6 +22,8 @@ from combine.errors import EXIT_DONE, EXIT_TRY_LATER, RetryLater
 from combine.ipc.client import Client
 from combine.services import MESSAGE_LINES
 from formats.jcf import Job, job
+
+T = TypeVar("T")
 
 #: Seconds between two looks, at first and later: a small harvest ends within a second, a long one is asked seldom.
 LOOK_S = 0.05
@@ -203,7 +206,7 @@ def _close(client: Client, budget: str) -> bool:
     return True
 
 
-def insist(call: Callable[[], peers.Reply], wait_s: float, waited: Callable[[], None] = lambda: None) -> peers.Reply:
+def insist(call: Callable[[], T], wait_s: float, waited: Callable[[], None] = lambda: None) -> T:
     """Call again while the answer is RETRY; the reason is the last one."""
     deadline = time.monotonic() + wait_s
     while True:
