@@ -401,3 +401,18 @@ class Web:
             self.relink()
             self.world.clock.sleep(0.5)
         raise AssertionError("the harvest does not end")
+
+
+def urls(jobs: list[Job]) -> list[str]:
+    return [job.url for job in jobs]
+
+
+def all_done(world: World, jobs: list[Job], outcome: str = "ok", **params: str) -> None:
+    """DONE of all jobs of one lease, and then its END."""
+    for job in jobs:
+        world.done(job, outcome, end=False, **params)
+    world.end(jobs[0])
+
+
+def add(world: World, *names: str, seed: str = "http://a.example/") -> None:
+    world.add(*(jcf.job(URL=name, SEED=seed, DEPTH=1) for name in names))
