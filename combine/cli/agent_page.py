@@ -5,12 +5,10 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-import click
-
 from combine.cli import plan
 from combine.cli.export import write
 from combine.cli.screen import put
-from combine.cli.session import Session, command
+from combine.cli.session import Session, command, output_option
 from combine.config import Settings
 from combine.errors import ConfigError
 
@@ -23,9 +21,7 @@ _PURPOSES = {
 
 
 @command("agent-page", settings=True)
-@click.option(
-    "-o", "--output", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout."
-)
+@output_option
 def agent_page_command(session: Session, output: Path | None) -> None:
     """Write the static page that agent.url leads to.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from combine.cli.screen import counted, put_bytes, say
-from combine.cli.session import Session, command
+from combine.cli.session import Session, command, output_option
 from combine.errors import EXIT_FINDING, CombineError
 from combine.keep import exports
 from combine.keep.exports import Members
@@ -172,9 +172,7 @@ def _portions(places: Iterator[str]) -> Iterator[list[str]]:
 
 @command("export", settings=True)
 @click.option("--format", "form", type=click.Choice(exports.FORMATS), default="jsonl", show_default=True)
-@click.option(
-    "-o", "--output", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout."
-)
+@output_option
 @click.option(
     "--since", metavar="TIME", default="", help="Only what changed since then: 2026-11-30, or 2026-11-30T08:00:00Z."
 )

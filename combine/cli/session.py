@@ -78,6 +78,14 @@ quiet_option = click.option(
     "-q", "--quiet", is_flag=True, expose_value=False, callback=_keep("quiet"), help="Say errors only."
 )
 json_option = click.option("--json", is_flag=True, expose_value=False, callback=_keep("json"), help="Print JSON.")
+output_option = click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=lambda _context, _option, path: None if path == Path("-") else path,
+    help="A file instead of stdout, which is also -.",
+)
 set_option = click.option(
     "--set",
     multiple=True,

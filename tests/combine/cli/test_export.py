@@ -10,6 +10,7 @@ import select
 import signal
 from collections.abc import Callable
 from mmap import mmap
+from pathlib import Path
 
 import pytest
 from click.testing import Result
@@ -118,6 +119,14 @@ def test_no_process_outlives_an_export_that_is_killed(home: Home, monkeypatch: p
 def test_nothing_is_written_of_no_records(combine: Run, form: str, written: str) -> None:
     result = combine("export", "--format", form, "--fields", "url,title")
     assert (0, written) == (result.exit_code, result.stdout_bytes.decode())
+
+
+@pytest.mark.parametrize("words", [["export"], ["agent-page", "--set", "agent.email=us@example.org"]])
+def test_a_dash_is_stdout(combine: Run, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = {path.name for path in tmp_path.iterdir()}
+    assert combine(*words).stdout_bytes == combine(*words, "-o", "-").stdout_bytes
+    assert before == {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.usefixtures("many")
