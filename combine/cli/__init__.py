@@ -18,7 +18,7 @@ import click
 
 from combine import __version__, inherited
 from combine.cli.session import home_option, quiet_option
-from combine.errors import EXIT_FINDING, EXIT_TRY_LATER, EXIT_USAGE, CombineError, RecordError, passes
+from combine.errors import EXIT_DONE, EXIT_FINDING, EXIT_TRY_LATER, EXIT_USAGE, CombineError, RecordError, passes
 from combine.loading import loading
 
 EXIT_INTERRUPTED = 130
@@ -132,15 +132,27 @@ class Commands(click.Group):
             gc.freeze()  # the interpreter ends now, and would search all that is left for garbage
         sys.exit(code if isinstance(code, int) else 0)
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the command line; `--help` and `--version` answer here."""
+        try:
+            return super().make_context(*args, **extra)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(_has_closed()) from None
+
     def invoke(self, context: click.Context) -> Any:
-        """Run the subcommand; whoever closed the pipe has what he wanted, so that is no error."""
+        """Run the subcommand."""
         try:
             result = super().invoke(context)
             sys.stdout.flush()
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+            return _has_closed()
         return result
+
+
+def _has_closed() -> int:
+    """Whoever closed the pipe has what he wanted, so that is no error; what is left goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_DONE
 
 
 def _name_stdout() -> None:

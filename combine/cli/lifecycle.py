@@ -26,6 +26,9 @@ from formats.jcf import job
 _NAMES_S = 5.0
 _LOOK_S = 0.1
 
+#: Seconds that it waits for the answer, while other commands start and stop the scheduler that it asks.
+_ANSWER_S = 30.0
+
 _unit_argument = click.argument("names", nargs=-1, type=click.Choice(list(UNITS)), metavar="[cabin|hdb|harvester]...")
 
 
@@ -167,7 +170,7 @@ def refuse_without_contact(home: Home, settings: Settings, overrides: tuple[str,
         started.need("cabin")
         with peers.scheduler(home) as client:
             # Another `start` may ask the same at this moment, of a scheduler of its own that is stopped then.
-            stat = run.insist(lambda: _settled(client), _NAMES_S, lambda: started.revive(_unsaid))
+            stat = run.insist(lambda: _settled(client), _ANSWER_S, lambda: started.revive(_unsaid))
     if stat.public:
         raise ConfigError(
             f"jobs of {counted(stat.public, 'public site')} are queued and nobody to ask is named: "

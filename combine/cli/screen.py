@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import select
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
@@ -55,11 +56,13 @@ class _Stdout(io.FileIO):
 
     _has_failed = False
 
-    def write(self, data: Any) -> int | None:  # type: ignore[override]  # None where it would block
+    def write(self, data: Any) -> int:
         if self._has_failed:  # the interpreter's end tries again, and would complain of it
             return len(data)
         try:
-            return super().write(data)
+            while (count := super().write(data)) is None:  # a pipe that does not block is full
+                select.select([], [self], [])
+            return count
         except OSError as error:
             self._has_failed = True
             raise OSError(error.errno, error.strerror, "standard output") from error

@@ -226,7 +226,7 @@ class Handout(Leases):
             if first is None:
                 asked = site.asked
             else:
-                asked = self.seeds.get(first.seed).delay if first.seed else self._pace_of_errand(site, first)
+                asked = self.seeds.get(first.seed).delay if first.seed else self._pace_of_robots(site, first)
             if asked != site.asked:
                 site.asked, size = asked, turn.size
                 self._measure(turn)
@@ -237,9 +237,9 @@ class Handout(Leases):
         self._fill(short)
         return count
 
-    def _pace_of_errand(self, site: Site, errand: Ready) -> str:
+    def _pace_of_robots(self, site: Site, job: Ready) -> str:
         """A robots job belongs to no run: it goes at the pace of its site's next job, or of the site that waits."""
-        waiting = self.waits_for(errand.line)
+        waiting = self.waits_for(job.line)
         return self.pace_of(site, waiting) if waiting is not None else self.pace_of(site)
 
     def _within_budgets(self, turn: Turn) -> bool:

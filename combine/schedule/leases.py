@@ -106,7 +106,7 @@ class Leases(Board):
 
         Without a job it is that of the last, which nobody knows after a start.
         """
-        seeds = (self.rows.seed_of(site.id) for site in sites)
+        seeds = (self.rows.seed_of(site.id, self.seeds.spent) for site in sites)
         if seed := next(filter(None, seeds), 0):
             return self.seeds.get(seed).delay
         return next((site.asked for site in sites if site.asked), "")

@@ -244,10 +244,11 @@ class Rows(Tables):
         """The next jobs of a site whose runs' budgets are not spent: by priority, then breadth first, then age."""
         return self._ready(f"site = ?{_paid(spent)} ORDER BY prio, depth, seq LIMIT ?", site, *spent, count)
 
-    def seed_of(self, site: int) -> int:
-        """The seed of the next job of a site that has one, 0 where none has."""
-        where = "state = 0 AND kind <> 'relink' AND site = ? AND seed > 0 ORDER BY prio, depth, seq LIMIT 1"
-        row = self.db.execute(f"SELECT seed FROM job WHERE {where}", (site,)).fetchone()
+    def seed_of(self, site: int, spent: set[str]) -> int:
+        """The seed of the next job of a site that has one, as `ready` would give them; 0 where none has."""
+        where = f"state = 0 AND kind <> 'relink' AND site = ? AND seed > 0{_paid(spent)}"
+        found = self.db.execute(f"SELECT seed FROM job WHERE {where} ORDER BY prio, depth, seq LIMIT 1", (site, *spent))
+        row = found.fetchone()
         return int(row[0]) if row else 0
 
     def ready_of(self, sites: Iterable[int], spent: set[str]) -> list[Ready]:

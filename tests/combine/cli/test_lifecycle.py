@@ -11,9 +11,9 @@ from click.testing import Result
 
 from combine.cli import lifecycle, systemd, units
 from combine.errors import CombineError
-from combine.ipc.message import message
+from combine.ipc.message import Message, message
 from combine.keep.home import Home
-from formats.jcf import job
+from formats.jcf import Job, job
 from tests.combine.cli.conftest import Desk
 from tests.combine.cli.fakes import ok, stat
 
@@ -61,9 +61,20 @@ def test_start_without_contact_goes_on_where_only_listed_hosts_are_queued(combin
 
 
 def test_start_asks_again_where_another_start_stops_the_scheduler(combine: Run, desk: Desk) -> None:
-    desk.scheduler["STAT"] = [message("RETRY", text="it stops"), ok(stat(PUBLIC=0, QUEUED=9))]
+    answers = iter([message("RETRY", text="it stops"), ok(stat(PUBLIC=0, QUEUED=9))])
+
+    def said(_: list[Job]) -> Message:
+        answer = next(answers)
+        if answer.word == "RETRY":
+            desk.stop_units(desk.home.path, ["cabin"])  # by the other command
+        return answer
+
+    desk.scheduler["STAT"] = said
+    desk.start_unit(desk.home.path, "cabin")
+    desk.started.clear()
     assert 0 == combine("start").exit_code
     assert ["cabin", "cabin", "hdb", "harvester"] == [unit for unit, _, _ in desk.started]
+    assert ["cabin", "cabin"] == desk.stopped
 
 
 def test_restart_keeps_the_number_of_workers(combine: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,10 +17,16 @@ from click.testing import CliRunner, Result
 from combine.cli import ALIASES, COMMANDS, main, records
 from combine.errors import CombineError, ConfigError, RecordError, RetryLater, UsageError
 from combine.keep.home import Home, create, is_home
+from tests.system.harness import until
 
 Run = Callable[..., Result]
 
 PROGRAM = (sys.executable, "-c", "from combine.cli import main; main()")
+
+
+def _held(pipe: int) -> int:
+    """Bytes that wait in a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -138,6 +146,32 @@ def test_whoever_closes_the_pipe_has_what_he_wanted(home: Home, put: Callable[..
         child.stdout.close()
         said = child.stderr.read()
     assert (0, b"") == (child.returncode, said)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["list", "--help"], ["config"]])
+def test_nor_is_it_an_error_where_the_pipe_was_closed_before(home: Home, words: list[str]) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [*PROGRAM, "--home", str(home.path), *words], stdout=theirs, stderr=subprocess.PIPE, check=False
+    )
+    os.close(theirs)
+    assert (0, b"") == (done.returncode, done.stderr)
+
+
+def test_a_pipe_that_does_not_block_gets_all(home: Home, put: Callable[..., object]) -> None:
+    for number in range(2000):
+        put(f"http://a.org/{number}/{'x' * 60}")
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    with subprocess.Popen([*PROGRAM, "--home", str(home.path), "list"], stdout=theirs, stderr=subprocess.PIPE) as child:
+        assert child.stderr is not None
+        until(lambda: _held(ours) > fcntl.fcntl(theirs, fcntl.F_GETPIPE_SZ) - 8192, "the pipe is full")
+        os.close(theirs)
+        with os.fdopen(ours, "rb") as file:
+            lines = file.read().split(b"\n")
+        said = child.stderr.read()
+    assert (2001, 0, b"") == (len(lines), child.returncode, said)
 
 
 @pytest.mark.parametrize(

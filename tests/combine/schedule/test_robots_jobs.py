@@ -78,6 +78,23 @@ def test_a_robots_job_goes_at_the_pace_of_a_run(seeds: dict[str, str], pace: str
     assert float(pace) == pytest.approx(world.site("b.example").next - world.clock.boot(), abs=0.1)
 
 
+def test_of_its_sites_jobs_the_one_whose_run_can_pay_says_the_pace(world: World) -> None:
+    world.seed("http://b.example/", DELAY="60", BUDGET="old", LIMIT=5)
+    world.frontier.seeds.set_budget("old", 0)
+    world.seed("http://b.example/second", DELAY="2", PRIO=9)
+    errand(world)
+    assert {"2"} == {job.get("DELAY") for job in world.take() if job.kind == "robots"}
+
+
+def test_without_another_job_a_robots_job_goes_at_the_last_pace_of_its_site() -> None:
+    world = World()
+    world.seed("http://b.example/", DELAY="2")
+    world.fetch("http://b.example/")
+    world.clock.sleep(3)
+    errand(world)
+    assert {"2"} == {job.get("DELAY") for job in world.take() if job.kind == "robots"}
+
+
 def test_two_sites_may_wait_for_each_other(world: World) -> None:
     world.seed("http://b.example/")
     errand(world)
