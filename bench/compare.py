@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.measure import ROOT, Web, served
+from bench.measure import ROOT, Web, served, slow_files
 
 PROGRAMS = ROOT / "bench" / "peers"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "combine-bench"
@@ -186,6 +186,8 @@ def run_combine(options: argparse.Namespace) -> Run:
         if done.returncode:
             raise SystemExit(done.stderr[-500:])
         figures = json.loads(next(Path(out).iterdir()).read_text())
+    if slow := slow_files(figures):
+        print(slow, file=sys.stderr)
     peak_mb = figures["peak_anonymous_bytes"] / 1e6
     return Run(figures["cpu_ms_page"], figures["pages_s"], figures["pages"], peak_mb)
 

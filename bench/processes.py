@@ -28,6 +28,7 @@ class Cost:
 
     name: str
     cpu_s: float = 0.0
+    kernel_s: float = 0.0  # of that
     written_bytes: int = 0
 
 
@@ -68,12 +69,12 @@ class Watch:
         return dict(sorted(names.items(), key=lambda item: -sum(cost.cpu_s for cost in item[1])))
 
     def _note(self, pid: int, name: str, memory: bool) -> int:
-        cpu_s, began = _spent(pid)
+        cpu_s, kernel_s, began = _spent(pid)
         # To a parent's count the kernel adds what its ended children wrote, which is counted as theirs here.
         is_parent = "keepalive" in name or name == "command"
         written = 0 if is_parent else int(_field(Path(f"/proc/{pid}/io").read_text(), "write_bytes"))
         cost = self.costs.setdefault((pid, began), Cost(name))
-        cost.name, cost.cpu_s, cost.written_bytes = name, cpu_s, written
+        cost.name, cost.cpu_s, cost.kernel_s, cost.written_bytes = name, cpu_s, kernel_s, written
         if not memory:
             return 0
         return int(_field(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Pss_Anon")) * 1024
@@ -103,9 +104,11 @@ def cpu_of(pid: int) -> float:
     return _spent(pid)[0]
 
 
-def _spent(pid: int) -> tuple[float, str]:
+def _spent(pid: int) -> tuple[float, float, str]:
+    """CPU, that of it which the kernel took, and when the process began."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_S, fields[19]
+    user, kernel = int(fields[11]), int(fields[12])
+    return (user + kernel) / TICKS_S, kernel / TICKS_S, fields[19]
 
 
 def _name(line: bytes) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import urljoin
 
 import pytest
 
+from bench.measure import slow_files
 from bench.pages import MEDIAN_BYTES, Web
 from tests.tree import ROOT
 
@@ -41,6 +42,14 @@ def test_a_plain_web_leads_to_nothing_but_its_pages() -> None:
         for is_plain, web in webs.items()
     }
     assert {True: {b"p"}, False: {b"p", b"moved", b"dead", b"closed"}} == paths
+
+
+def test_figures_of_a_disk_that_makes_files_slowly_say_so() -> None:
+    def figures(kernel_ms: float) -> dict[str, object]:
+        return {"processes": {"parser": {"cpu_ms_page": 1.0, "kernel_ms_page": kernel_ms}}}
+
+    assert "" == slow_files(figures(0.17))
+    assert "36% of the parsers' time" in slow_files(figures(0.36))
 
 
 def test_the_synthetic_web_is_like_real_ones() -> None:
