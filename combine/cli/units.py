@@ -86,7 +86,7 @@ def begin_unit(
     pid = running(home).get(unit)
     if pid:
         since = who_holds(Home(home).pid_file(unit))[1]
-        click.echo(f"{unit} runs already on {home} (pid {pid}, since {since}); nothing was changed", err=True)
+        click.echo(f"{unit} runs already on {home} (pid {pid}, since {since}); it is left as it is", err=True)
         return Beginning(home, unit, EXIT_FINDING)
     try:
         if not forks:  # a command that forks has done so, and keepalive does it again
