@@ -222,11 +222,7 @@ class Handout(Leases):
         short, count = [], 0
         while count < len(turns) and room > 0:
             turn, count = turns[count], count + 1
-            site, first = turn.site, next(iter(turn.rows), None)
-            if first is None:
-                asked = site.asked
-            else:
-                asked = self.seeds.get(first.seed).delay if first.seed else self._pace_of_robots(site, first)
+            site, asked = turn.site, self._pace(turn)
             if asked != site.asked:
                 site.asked, size = asked, turn.size
                 self._measure(turn)
@@ -237,10 +233,15 @@ class Handout(Leases):
         self._fill(short)
         return count
 
-    def _pace_of_robots(self, site: Site, job: Ready) -> str:
+    def _pace(self, turn: Turn) -> str:
         """A robots job belongs to no run: it goes at the pace of its site's next job, or of the site that waits."""
-        waiting = self.waits_for(job.line)
-        return self.pace_of(site, waiting) if waiting is not None else self.pace_of(site)
+        if not turn.rows:
+            return turn.site.asked
+        first = turn.rows[0]
+        if first.seed:
+            return self.seeds.get(first.seed).delay
+        waiting = self.waits_for(first.line)
+        return self.pace_of(*(site for site in (turn.site, waiting) if site is not None))
 
     def _within_budgets(self, turn: Turn) -> bool:
         """Keep those of a turn's rows that may go: their runs can pay for them, and their site is not blocked for them.

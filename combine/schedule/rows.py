@@ -246,10 +246,8 @@ class Rows(Tables):
 
     def seed_of(self, site: int, spent: set[str]) -> int:
         """The seed of the next job of a site that has one, as `ready` would give them; 0 where none has."""
-        where = f"state = 0 AND kind <> 'relink' AND site = ? AND seed > 0{_paid(spent)}"
-        found = self.db.execute(f"SELECT seed FROM job WHERE {where} ORDER BY prio, depth, seq LIMIT 1", (site, *spent))
-        row = found.fetchone()
-        return int(row[0]) if row else 0
+        where = f"site = ? AND seed > 0{_paid(spent)} ORDER BY prio, depth, seq LIMIT 1"
+        return next((row.seed for row in self._ready(where, site, *spent)), 0)
 
     def ready_of(self, sites: Iterable[int], spent: set[str]) -> list[Ready]:
         """All jobs of some sites that `ready` would give, in its order."""
