@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from combine import __version__, inherited
+from combine.cli import screen
 from combine.cli.session import home_option, quiet_option
 from combine.errors import EXIT_DONE, EXIT_FINDING, EXIT_TRY_LATER, EXIT_USAGE, CombineError, RecordError, passes
 from combine.loading import loading
@@ -111,7 +112,7 @@ class Commands(click.Group):
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         if args is None:
             inherited.mend()
-            _name_stdout()
+            screen.name_stdout()
         try:
             code = super().main(args, prog_name or "combine", complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
@@ -155,12 +156,6 @@ def _has_closed() -> int:
     return EXIT_DONE
 
 
-def _name_stdout() -> None:
-    from combine.cli import screen
-
-    screen.name_stdout()
-
-
 def _usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     where = f"; see {context.command_path} --help" if context else ""
@@ -168,9 +163,7 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _complain(sentence: str, code: int) -> int:
-    from combine.cli.screen import one_line, say
-
-    say(f"combine: {one_line(sentence)}")
+    screen.say(f"combine: {screen.one_line(sentence)}")
     return code
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from combine.cli.screen import say
+
 if TYPE_CHECKING:
     from combine.config import Settings
     from combine.keep.home import Home
@@ -50,8 +52,6 @@ class Session:
 
     def say(self, text: str) -> None:
         """Write a sentence to stderr unless `-q` was given."""
-        from combine.cli.screen import say
-
         if not self.quiet:
             say(text)
 
