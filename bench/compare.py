@@ -203,7 +203,7 @@ def compare(options: argparse.Namespace) -> tuple[dict[str, list[Run]], dict[str
         for peer in chosen:
             if peer.name not in faults:
                 try:
-                    with served(options) as web:
+                    with served(options.pages, options.hosts, options.latency) as web:
                         runs.setdefault(peer.name, []).append(run_peer(peer, web))
                 except (OSError, SystemExit) as error:
                     faults[peer.name] = str(error)
@@ -242,7 +242,6 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[], help="names of peers; without it all")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "out")
-    parser.set_defaults(plain=False)
     options = parser.parse_args()
     runs, faults = compare(options)
     show(runs, faults, {peer.name: peer.work for peer in peers()})

@@ -31,9 +31,7 @@ HELD_SITES = 5
 LEAST_PAGES_HOST = 10
 
 
-def measured(
-    options: argparse.Namespace, harvesters: int, sites: int, pages: int, is_plain: bool = True
-) -> dict[str, Any]:
+def measured(options: argparse.Namespace, harvesters: int, sites: int, pages: int, is_plain: bool) -> dict[str, Any]:
     """The figures of one harvest."""
     with tempfile.TemporaryDirectory(prefix="combine-out-") as out:
         words = [sys.executable, "-m", "bench.measure", "--out", out, "--pages", str(pages)]

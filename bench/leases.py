@@ -62,9 +62,7 @@ def hand_out(directory: Path) -> tuple[float, int, int]:
     wanted = min(LEASES * TIMES, len(engines.frontier.sites.members[DUE]))
     while len(leases) < wanted:
         with engines.timed("lease"):
-            answer = written(
-                "OK", engines.frontier.take(HOLDER, min(LEASES - len(leases) % LEASES, wanted - len(leases)))
-            )
+            answer = written("OK", engines.frontier.take(HOLDER, LEASES - len(leases) % LEASES))
             engines.rows.commit()
         lines = taken(answer).jobs()
         jobs += len(lines)

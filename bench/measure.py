@@ -39,8 +39,8 @@ LOOK_S = 0.25
 _ENDS = re.compile(r" (\w+)\[\d+\] INFO its work is done messages=(\d+) syncs=(\d+)")
 MEMORY_LOOK_S = 1.0
 
-#: Of a parser's time, what the kernel takes only where it makes files slowly.
-SLOW_SHARE = 0.25
+#: Of the parsers' time, what the kernel takes only where it makes files slowly; and seconds of which that can be told.
+SLOW_SHARE, SLOW_CPU_S = 0.25, 1.0
 
 #: After the command has ended, its daemons have so long to end.
 STOP_S = 15.0
@@ -77,10 +77,10 @@ class Web:
 
 
 @contextlib.contextmanager
-def served(options: argparse.Namespace) -> Iterator[Web]:
+def served(pages: int, hosts: int, latency_s: float, is_plain: bool = False) -> Iterator[Web]:
     """Serve the synthetic web while the body runs."""
-    words = [sys.executable, "-m", "bench.web", "--pages", str(options.pages), "--hosts", str(options.hosts)]
-    words += ["--latency", str(options.latency), *(["--plain"] if options.plain else [])]
+    words = [sys.executable, "-m", "bench.web", "--pages", str(pages), "--hosts", str(hosts)]
+    words += ["--latency", str(latency_s), *(["--plain"] if is_plain else [])]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout
         try:
@@ -193,9 +193,8 @@ def show(figures: dict[str, Any]) -> None:
 
 def slow_files(figures: dict[str, Any]) -> str:
     """A sentence where the figures are not worth much, since the kernel made the records' files slowly."""
-    parsers = figures["processes"].get("parser", {"kernel_ms_page": 0, "cpu_ms_page": 1})
-    share = parsers["kernel_ms_page"] / parsers["cpu_ms_page"]
-    if share < SLOW_SHARE:
+    parsers = figures["processes"].get("parser", {"cpu_s": 0.0})
+    if parsers["cpu_s"] < SLOW_CPU_S or (share := parsers["kernel_ms_page"] / parsers["cpu_ms_page"]) < SLOW_SHARE:
         return ""
     return (
         f"The kernel took {share:.0%} of the parsers' time, and a sixth is usual: ext4 makes files slowly where many "
@@ -225,7 +224,7 @@ def main() -> int:
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """One harvest, its table and its file."""
-    with served(options) as web:
+    with served(options.pages, options.hosts, options.latency, options.plain) as web:
         home = make_home(options, web)
         watch, wall_s = harvest(home, web)
         figures = report(home, web, watch, wall_s, options)

@@ -45,11 +45,13 @@ def test_a_plain_web_leads_to_nothing_but_its_pages() -> None:
 
 
 def test_figures_of_a_disk_that_makes_files_slowly_say_so() -> None:
-    def figures(kernel_ms: float) -> dict[str, object]:
-        return {"processes": {"parser": {"cpu_ms_page": 1.0, "kernel_ms_page": kernel_ms}}}
+    def figures(kernel_ms: float, cpu_s: float = 9.0) -> dict[str, object]:
+        return {"processes": {"parser": {"cpu_s": cpu_s, "cpu_ms_page": 1.0, "kernel_ms_page": kernel_ms}}}
 
     assert "" == slow_files(figures(0.17))
     assert "36% of the parsers' time" in slow_files(figures(0.36))
+    assert "" == slow_files(figures(0.5, cpu_s=0.02))  # a harvest of so few pages does not tell
+    assert "" == slow_files({"processes": {}})
 
 
 def test_the_synthetic_web_is_like_real_ones() -> None:
