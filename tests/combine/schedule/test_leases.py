@@ -20,13 +20,6 @@ DELAY = 60.0
 REST = DELAY + KNOWN.politeness.margin_s
 
 
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.seed("http://a.example/")
-    return made
-
-
 def test_a_job_is_handed_out_with_all_that_its_harvester_must_know(world: World) -> None:
     (job,) = world.take()
     assert {

@@ -21,13 +21,6 @@ from tests.combine.schedule.world import KNOWN, A, B, World, always, never
 URL = "http://a.example/"
 
 
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.seed(URL)
-    return made
-
-
 def more(world: World, count: int = 5) -> None:
     world.add(*(jcf.job(URL=f"{URL}{number}", SEED=URL, DEPTH=1) for number in range(count)))
 

@@ -15,13 +15,6 @@ from tests.combine.schedule.world import World, always, never
 URL = "http://a.example/"
 
 
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.seed(URL)
-    return made
-
-
 def stat(world: World) -> Job:
     return report.stat(world.frontier, 0, 0)[0]
 

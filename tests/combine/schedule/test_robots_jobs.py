@@ -16,13 +16,6 @@ URL = "http://a.example/"
 ROBOTS = "http://b.example/robots.txt"
 
 
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.seed(URL)
-    return made
-
-
 def errand(world: World, **params: str | int) -> None:
     world.add(jcf.job(**{"URL": ROBOTS, "KIND": "robots", "FOR": URL, "HOPS": 1, **params}))
 
